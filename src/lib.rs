@@ -1,0 +1,1 @@
+//! Tidegate: exactly-once stateful stream processing on Kafka.

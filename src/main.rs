@@ -1,0 +1,2 @@
+//! The `tidegate` program.
+fn main() {}

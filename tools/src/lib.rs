@@ -1,0 +1,1 @@
+//! Load generators, the oracle and the limits that Tidegate is measured against.
