@@ -1,1 +1,4 @@
 //! Tidegate: exactly-once stateful stream processing on Kafka.
+
+pub mod host;
+pub mod model;

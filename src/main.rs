@@ -1,2 +1,3 @@
 //! The `tidegate` program.
+
 fn main() {}
