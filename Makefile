@@ -1,0 +1,10 @@
+# Each target is a script of its own; arguments go through ARGS, as in `make test ARGS='--only tidegate.test.*'`.
+
+.PHONY: demo test soak bench lint clean-run
+
+demo test soak bench lint:
+	@scripts/$@ $(ARGS)
+
+# What the runs left behind: logs, data, copied programs. Caches outside the checkout stay.
+clean-run:
+	rm -rf .run
