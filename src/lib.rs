@@ -2,3 +2,6 @@
 
 pub mod host;
 pub mod model;
+pub mod storage;
+pub mod state;
+pub mod checkpoint;

@@ -9,6 +9,7 @@ pub mod record;
 pub mod barrier;
 pub mod serializer;
 pub mod failure;
+pub mod envelope;
 
 pub use barrier::{Barrier, BarrierKind};
 pub use failure::{Advice, Failure};

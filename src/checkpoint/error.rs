@@ -1,0 +1,107 @@
+//! Why a job's truth cannot be read or written.
+
+use crate::model::envelope::EnvelopeError;
+use crate::model::{Advice, Failure};
+use crate::storage;
+
+/// A failure of the agreement.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The newest manifest cannot be used. An older one would repeat committed output.
+    #[error(
+        "{location}: the newest manifest {name} cannot be read: {problem}. Starting from an older one would repeat \
+         output that is already committed, so this is refused; restore the file, or start with --fresh to begin anew \
+         without any state"
+    )]
+    Unreadable {
+        /// The store.
+        location: String,
+        /// The manifest.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A file that the newest manifest lists is missing or damaged.
+    #[error(
+        "{location}: checkpoint {checkpoint} cannot be restored: {problem}. Starting from an older one would repeat \
+         output that is already committed, so this is refused; restore the file, or start with --fresh to begin anew \
+         without any state"
+    )]
+    Unrestorable {
+        /// The store.
+        location: String,
+        /// The checkpoint.
+        checkpoint: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The folder belongs to another job.
+    #[error(
+        "{location}: the manifests there are of job {found:?}, this is job {expected:?}; use another folder"
+    )]
+    OtherJob {
+        /// The store.
+        location: String,
+        /// This job.
+        expected: String,
+        /// The job in the manifest.
+        found: String,
+    },
+    /// Another process has claimed the job.
+    #[error(
+        "{location}: job {job:?} was claimed by another process (generation {theirs}, ours is {ours}); this process \
+         commits nothing more and ends"
+    )]
+    Fenced {
+        /// The store.
+        location: String,
+        /// The job.
+        job: String,
+        /// The generation of this process.
+        ours: u64,
+        /// The newer generation.
+        theirs: u64,
+    },
+    /// The job and the checkpoint do not fit together.
+    #[error("checkpoint {checkpoint} does not fit this job: {problem}")]
+    Mismatch {
+        /// The checkpoint.
+        checkpoint: u64,
+        /// What does not fit, and the way out.
+        problem: String,
+    },
+    /// It is not known whether a manifest was published, and the store does not answer.
+    #[error("{location}: whether manifest {name} was published is not known: {problem}")]
+    Unknown {
+        /// The store.
+        location: String,
+        /// The manifest.
+        name: String,
+        /// What the store said last.
+        problem: String,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+}
+
+impl Error {
+    pub(super) fn unreadable(location: String, name: &str, problem: &EnvelopeError) -> Self {
+        Self::Unreadable { location, name: name.to_owned(), problem: problem.to_string() }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Self {
+        let advice = match &e {
+            Error::Unreadable { .. } | Error::Unrestorable { .. } => Advice::DataIsCorrupt,
+            Error::OtherJob { .. } | Error::Mismatch { .. } => Advice::FixConfiguration,
+            Error::Fenced { .. } => Advice::Fenced,
+            Error::Unknown { .. } => Advice::Restart,
+            Error::Storage(e) if e.is_transient() => Advice::Restart,
+            Error::Storage(_) => Advice::FixConfiguration,
+        };
+        Failure::new(advice, e.to_string())
+    }
+}

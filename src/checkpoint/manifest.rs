@@ -1,0 +1,183 @@
+//! The manifest: everything that a restart needs, in one blob whose existence is the completion.
+//!
+//! Inside an envelope (`TGMF`, version 1) as postcard. Manifests are numbered by *slot*, without gaps and apart
+//! from checkpoint ids: a claim, a start, a checkpoint, a resolution each take one.
+
+use crate::model::envelope::{self, EnvelopeError};
+use crate::model::{CheckpointId, Generation, JobId, KeyGroupRange, MaxParallelism, OperatorUid};
+use serde::{Deserialize, Serialize};
+
+const MAGIC: [u8; 4] = *b"TGMF";
+const VERSION: u16 = 1;
+
+/// Why a manifest was published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// A process took the job over; the content is that of the manifest before.
+    Claim,
+    /// The sources' start positions are fixed.
+    Start,
+    /// A checkpoint is complete.
+    Checkpoint,
+    /// Pending transactions were resolved or replaced; the state is that of the manifest before.
+    Resolution,
+}
+
+/// A file of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FileRef {
+    /// Its name in the store.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// CRC-32 over all its bytes.
+    pub crc32: u32,
+}
+
+/// A transaction that was prepared and is not known to be committed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Committable {
+    /// The order of preparation within the subtask.
+    pub sequence: u64,
+    /// What the sink needs to resolve it, opaque here.
+    pub evidence: Vec<u8>,
+}
+
+/// What one subtask of one operator put into a checkpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubtaskSnapshot {
+    /// The key groups that `keyed` covers, if the operator has keyed state.
+    pub range: Option<KeyGroupRange>,
+    /// Files of keyed state.
+    pub keyed: Vec<FileRef>,
+    /// A source's positions, one entry a partition, opaque here.
+    pub splits: Vec<Vec<u8>>,
+    /// A sink's transactions, in order of preparation.
+    pub committables: Vec<Committable>,
+}
+
+/// What all subtasks of one operator put into a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorSnapshot {
+    /// By which it is found again.
+    pub uid: OperatorUid,
+    /// Its name when the checkpoint was taken, for people.
+    pub name: String,
+    /// The number of key groups, if it has keyed state.
+    pub max_parallelism: Option<MaxParallelism>,
+    /// By subtask index.
+    pub subtasks: Vec<SubtaskSnapshot>,
+}
+
+/// One entry of a job's sequence of truths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The job.
+    pub job: JobId,
+    /// The place in the sequence.
+    pub slot: u64,
+    /// Which claim of the job published it.
+    pub generation: Generation,
+    /// Random, to recognise one's own publication.
+    pub nonce: String,
+    /// Why it was published.
+    pub cause: Cause,
+    /// The last complete checkpoint; 0 before the first.
+    pub checkpoint: CheckpointId,
+    /// Ids below this one may have been used; a new process begins here.
+    pub reserved: CheckpointId,
+    /// Whether the sources' start positions are fixed.
+    pub started: bool,
+    /// Whether a bounded job has come to its end.
+    pub finished: bool,
+    /// When it was published, milliseconds since the Unix epoch, for people.
+    pub published_at_ms: i64,
+    /// The operators with anything to remember.
+    pub operators: Vec<OperatorSnapshot>,
+}
+
+impl Manifest {
+    /// The content before a job's first claim.
+    pub fn unborn(job: JobId) -> Self {
+        Self {
+            job,
+            slot: 0,
+            generation: Generation(0),
+            nonce: String::new(),
+            cause: Cause::Claim,
+            checkpoint: CheckpointId(0),
+            reserved: CheckpointId(1),
+            started: false,
+            finished: false,
+            published_at_ms: 0,
+            operators: Vec::new(),
+        }
+    }
+
+    /// The name of the blob in this slot.
+    pub fn name_of(slot: u64) -> String {
+        format!("manifest/{slot:020}")
+    }
+
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let body = postcard::to_stdvec(self).expect("a manifest has only plain fields");
+        envelope::seal(MAGIC, VERSION, &body)
+    }
+
+    /// From bytes.
+    ///
+    /// # Errors
+    /// What the envelope says; a body that is no manifest counts as a wrong length.
+    pub fn decode(bytes: &[u8]) -> Result<Self, EnvelopeError> {
+        let body = envelope::open(MAGIC, VERSION, bytes)?;
+        postcard::from_bytes(body)
+            .map_err(|_| EnvelopeError::Length { expected: 0, found: body.len() as u64 })
+    }
+
+    /// All files that it refers to.
+    pub fn files(&self) -> impl Iterator<Item = &FileRef> {
+        self.operators.iter().flat_map(|o| &o.subtasks).flat_map(|s| &s.keyed)
+    }
+
+    /// Whether any transaction is pending.
+    pub fn has_committables(&self) -> bool {
+        self.operators.iter().flat_map(|o| &o.subtasks).any(|s| !s.committables.is_empty())
+    }
+
+    /// The same without pending transactions.
+    #[must_use]
+    pub fn without_committables(mut self) -> Self {
+        for subtask in self.operators.iter_mut().flat_map(|o| &mut o.subtasks) {
+            subtask.committables.clear();
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_comes_back_and_a_flipped_byte_is_found() {
+        let mut manifest = Manifest::unborn(JobId::new("orders").unwrap());
+        manifest.operators.push(OperatorSnapshot {
+            uid: OperatorUid("sink".into()),
+            name: "sink".into(),
+            max_parallelism: None,
+            subtasks: vec![SubtaskSnapshot {
+                committables: vec![Committable { sequence: 7, evidence: vec![1, 2] }],
+                ..SubtaskSnapshot::default()
+            }],
+        });
+        let bytes = manifest.encode();
+        assert_eq!(Manifest::decode(&bytes).unwrap(), manifest);
+        for at in 0..bytes.len() {
+            let mut broken = bytes.clone();
+            broken[at] ^= 1;
+            assert!(Manifest::decode(&broken).is_err(), "byte {at}");
+        }
+        assert!(!manifest.without_committables().has_committables());
+    }
+}

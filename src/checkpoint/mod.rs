@@ -1,0 +1,21 @@
+//! The agreement: when a checkpoint is complete, who owns the job, what is kept, what a restart begins with.
+//!
+//! Its law: a checkpoint is complete if and only if a manifest of the sequence says so; transactions are
+//! committed only after that, and only those that it lists. Everything that decides is a pure function here;
+//! `runtime::job` carries the decisions out.
+
+mod error;
+mod manifest;
+mod sequence;
+mod protocol;
+mod retention;
+mod restore;
+mod settings;
+
+pub use error::Error;
+pub use manifest::{Cause, Committable, FileRef, Manifest, OperatorSnapshot, SubtaskSnapshot};
+pub use protocol::{Action, Event, Protocol};
+pub use restore::{Planned, RestorePlan, SubtaskRestore, plan};
+pub use retention::{Deletions, Held, superseded};
+pub use sequence::{Publication, Sequence};
+pub use settings::Settings;

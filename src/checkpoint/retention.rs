@@ -1,0 +1,89 @@
+//! What may be deleted after a manifest was published: decided by reference, from a list of names.
+
+use super::{FileRef, Manifest};
+use std::collections::HashSet;
+
+/// A manifest that is still in the store, and what it refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Its slot.
+    pub slot: u64,
+    /// Its checkpoint; several manifests (claims, resolutions) may carry the same.
+    pub checkpoint: u64,
+    /// The files that it needs.
+    pub files: Vec<FileRef>,
+}
+
+impl Held {
+    /// What a manifest holds.
+    pub fn of(manifest: &Manifest) -> Self {
+        Self {
+            slot: manifest.slot,
+            checkpoint: manifest.checkpoint.0,
+            files: manifest.files().cloned().collect(),
+        }
+    }
+}
+
+/// What may go.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Deletions {
+    /// Slots of manifests.
+    pub slots: Vec<u64>,
+    /// Names of files that no kept manifest refers to.
+    pub files: Vec<String>,
+}
+
+/// Keeps the manifests of the newest `retained` checkpoints, and every file that one of them refers to; takes the
+/// others out of `held`, which is in order of slots.
+pub fn superseded(held: &mut Vec<Held>, retained: usize) -> Deletions {
+    let mut kept_checkpoints: Vec<u64> = held.iter().map(|h| h.checkpoint).collect();
+    kept_checkpoints.dedup();
+    let first_kept = kept_checkpoints.iter().rev().take(retained.max(1)).last().copied();
+    let at = held.iter().position(|h| Some(h.checkpoint) == first_kept).unwrap_or(0);
+    let gone: Vec<Held> = held.drain(..at).collect();
+    let needed: HashSet<&FileRef> = held.iter().flat_map(|h| &h.files).collect();
+    let mut deletions = Deletions { slots: gone.iter().map(|h| h.slot).collect(), files: Vec::new() };
+    let mut seen = HashSet::new();
+    for file in gone.iter().flat_map(|h| &h.files).filter(|f| !needed.contains(f)) {
+        if seen.insert(&file.name) {
+            deletions.files.push(file.name.clone());
+        }
+    }
+    deletions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(slot: u64, checkpoint: u64, files: &[&str]) -> Held {
+        let file = |name: &&str| FileRef { name: (*name).to_owned(), bytes: 1, crc32: 0 };
+        Held { slot, checkpoint, files: files.iter().map(file).collect() }
+    }
+
+    #[test]
+    fn a_file_goes_only_with_the_last_manifest_that_needs_it() {
+        let all = [
+            held(0, 0, &[]),
+            held(1, 1, &["a", "shared"]),
+            held(2, 1, &["a", "shared"]),
+            held(3, 2, &["b", "shared"]),
+            held(4, 3, &["c"]),
+        ];
+        let table: &[(usize, &[u64], &[&str])] = &[
+            (1, &[0, 1, 2, 3], &["a", "shared", "b"]),
+            (2, &[0, 1, 2], &["a"]),
+            (3, &[0], &[]),
+            (9, &[], &[]),
+            (0, &[0, 1, 2, 3], &["a", "shared", "b"]),
+        ];
+        for (retained, slots, files) in table {
+            let mut now = all.to_vec();
+            let deletions = superseded(&mut now, *retained);
+            assert_eq!(deletions.slots, *slots, "retained {retained}");
+            assert_eq!(deletions.files, *files, "retained {retained}");
+            assert_eq!(now.len() + slots.len(), all.len());
+        }
+    }
+}

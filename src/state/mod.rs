@@ -1,0 +1,16 @@
+//! Typed state for the current key, and how it is frozen for a checkpoint.
+//!
+//! Its law: every byte is addressed by (operator uid, state name, key group, key); a snapshot is a list of
+//! files, never a destination. The task that owns a [`KeyedState`] is the only one that touches it; what a
+//! freeze returns can be written by another thread while the task goes on.
+
+mod error;
+mod keyed;
+mod value;
+mod snapshot;
+mod memory;
+
+pub use error::Error;
+pub use keyed::{CurrentKey, FrozenKeyed, KeyedState};
+pub use snapshot::FILE_TARGET_BYTES;
+pub use value::ValueState;

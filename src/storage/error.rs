@@ -1,0 +1,89 @@
+//! What can go wrong with a store, by what a person has to do about it.
+
+use std::io;
+
+/// A failed operation on a store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such blob.
+    #[error("{location}: there is no {name}")]
+    NotFound {
+        /// The store.
+        location: String,
+        /// The blob.
+        name: String,
+    },
+    /// The store has no room left.
+    #[error(
+        "{location}: no space left while writing {name}; free some space or lower the number of retained checkpoints"
+    )]
+    Full {
+        /// The store.
+        location: String,
+        /// The blob.
+        name: String,
+    },
+    /// The store refuses this user.
+    #[error("{location}: {action} {name} is not permitted; let this user read and write the folder")]
+    NotPermitted {
+        /// The store.
+        location: String,
+        /// What was tried.
+        action: &'static str,
+        /// The blob.
+        name: String,
+    },
+    /// The store cannot publish: several writers of one name could all win.
+    #[error(
+        "{location}: put-if-absent let {winners} of {racers} writers win, so two processes could both own a job; use a store with conditional writes"
+    )]
+    NoConditionalPut {
+        /// The store.
+        location: String,
+        /// How many writers were told that they won.
+        winners: usize,
+        /// How many there were.
+        racers: usize,
+    },
+    /// The URI names no store that is known here.
+    #[error("checkpoint location {uri:?}: {problem}; expected file:///an/absolute/folder")]
+    Uri {
+        /// As given.
+        uri: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Anything else.
+    #[error("{location}: {action} {name}: {source}")]
+    Io {
+        /// The store.
+        location: String,
+        /// What was tried.
+        action: &'static str,
+        /// The blob.
+        name: String,
+        /// The operating system's error.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// From an error of the operating system.
+    pub(super) fn io(location: &str, action: &'static str, name: &str, source: io::Error) -> Self {
+        let (location, name) = (location.to_owned(), name.to_owned());
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { location, name },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { location, name },
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::NotPermitted { location, action, name }
+            }
+            _ => Self::Io { location, action, name, source },
+        }
+    }
+
+    /// Whether the same operation may succeed later without anybody changing a setting.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Io { .. } | Self::Full { .. })
+    }
+}
