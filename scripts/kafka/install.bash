@@ -61,7 +61,7 @@ ensure_kafka() {
 fetch_jars() {
   local partial=$kafka_home/libs.partial
   rm -rf "$partial"
-  mvn -B -q -f "$kafka_sources/pom.xml" dependency:copy-dependencies -DoutputDirectory="$partial" >&2
+  mvn -B -q -Dstyle.color=never -f "$kafka_sources/pom.xml" dependency:copy-dependencies -DoutputDirectory="$partial" >&2
   mv -T "$partial" "$kafka_home/libs"
 }
 
