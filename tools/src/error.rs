@@ -1,6 +1,9 @@
 //! What can go wrong while feeding or judging a topic. A failed judgement is no error: it is a report.
 
 use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use rdkafka::error::KafkaError;
@@ -34,6 +37,33 @@ pub enum Error {
         /// What was expected and found.
         problem: String,
     },
+    /// A file, a process or the terminal refused.
+    Io {
+        /// What was being done.
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A program under test is not there.
+    NotBuilt {
+        /// Its name.
+        program: String,
+        /// Where it was looked for.
+        places: Vec<String>,
+    },
+    /// A program under test ended when it should not, or with a code that is not 0.
+    Ended {
+        /// Its name.
+        program: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// Its log.
+        log: PathBuf,
+        /// The last lines of the log.
+        tail: String,
+    },
+    /// SIGTERM or SIGINT came.
+    Interrupted,
 }
 
 impl fmt::Display for Error {
@@ -46,6 +76,14 @@ impl fmt::Display for Error {
             Self::Stalled { waiting_for, patience } => {
                 write!(f, "waited {} s for {waiting_for} in vain", patience.as_secs())
             }
+            Self::Io { doing, source } => write!(f, "{doing}: {source}"),
+            Self::NotBuilt { program, places } => {
+                write!(f, "{program} is not built: looked for {}", places.join(" and "))
+            }
+            Self::Ended { program, status, log, tail } => {
+                write!(f, "{program} ended unexpectedly ({status}), log {}:\n{tail}", log.display())
+            }
+            Self::Interrupted => f.write_str("interrupted"),
             Self::Unreadable { place, problem } => write!(f, "{place}: {problem}"),
         }
     }
@@ -55,6 +93,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Kafka { source, .. } => Some(source),
+            Self::Io { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -65,5 +104,11 @@ impl Error {
     pub fn kafka(doing: impl Into<String>) -> impl FnOnce(KafkaError) -> Self {
         let doing = doing.into();
         move |source| Self::Kafka { doing, source }
+    }
+
+    /// Wraps what the system said with what was being done.
+    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let doing = doing.into();
+        move |source| Self::Io { doing, source }
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! - What goes in: [`clicks`], [`orders`], written to a topic by [`feed`].
 //! - What came out: [`reader`] reads it, [`oracle`] judges it, [`rest`] looks at what the broker holds afterwards.
-//! - Around it: [`topics`], [`offsets`], [`process`] for the `/proc` side of a measurement.
+//! - Around it: [`topics`], [`offsets`], [`process`] for the `/proc` side of a measurement, [`program`] for the programs
+//!   under test.
 
 mod error;
 mod random;
@@ -21,6 +22,8 @@ pub mod reader;
 pub mod oracle;
 pub mod rest;
 pub mod process;
+pub mod program;
+pub mod interval;
 pub mod native;
 
 pub use error::Error;

@@ -7,7 +7,7 @@
 //! The judge is a pure machine that is fed with records ([`Clicks::input`], [`Clicks::output`]) and gives a verdict;
 //! [`judge_clicks`] feeds it from topics.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,9 @@ impl Fault {
 pub struct Found {
     /// The number of outputs concerned (for [`Fault::LeftOut`], of missing ones).
     pub number: u64,
-    /// The first few in plain words.
+    /// The number of places where it was found: neighbouring missing counts are one.
+    pub places: u64,
+    /// The first few places in plain words.
     pub examples: Vec<String>,
 }
 
@@ -120,7 +122,7 @@ impl fmt::Display for ClicksReport {
             for example in &found.examples {
                 write!(f, "\n    {example}")?;
             }
-            if found.number > found.examples.len() as u64 {
+            if found.places > found.examples.len() as u64 {
                 write!(f, "\n    …")?;
             }
         }
@@ -256,8 +258,8 @@ impl Clicks {
 
 /// Judges a url whose outputs are not simply 1 to n. Returns how many repetitions were allowed.
 fn judge_url(name: &str, url: &Url, promise: Promise, faults: &mut BTreeMap<Fault, Found>) -> u64 {
-    // Counts above `regular` that came, with whether they came.
-    let mut came = HashMap::<u64, ()>::new();
+    // Counts above `regular` that came.
+    let mut came = HashSet::new();
     let mut highest = url.regular;
     let mut allowed = 0;
     for later in &url.later {
@@ -265,7 +267,7 @@ fn judge_url(name: &str, url: &Url, promise: Promise, faults: &mut BTreeMap<Faul
         let place = || format!("{name}: count {count} at partition {partition} offset {offset}");
         if count == 0 || count > url.clicks {
             note(faults, Fault::TooHigh, || format!("{}, of {} clicks", place(), url.clicks));
-        } else if count <= url.regular || came.insert(count, ()).is_some() {
+        } else if count <= url.regular || !came.insert(count) {
             match promise {
                 Promise::ExactlyOnce => {
                     note(faults, Fault::Repeated, || format!("{}, after {highest}", place()))
@@ -279,19 +281,34 @@ fn judge_url(name: &str, url: &Url, promise: Promise, faults: &mut BTreeMap<Faul
             highest = highest.max(count);
         }
     }
-    for count in (url.regular + 1)..=url.clicks {
-        if !came.contains_key(&count) {
-            note(faults, Fault::LeftOut, || {
-                format!("{name}: no count {count} among the {} that are due", url.clicks)
+    let mut due = url.regular + 1;
+    while due <= url.clicks {
+        let end = (due..=url.clicks).find(|count| came.contains(count)).unwrap_or(url.clicks + 1);
+        if end > due {
+            let missing =
+                if end == due + 1 { format!("count {due}") } else { format!("counts {due} to {}", end - 1) };
+            note_many(faults, Fault::LeftOut, end - due, || {
+                format!("{name}: no {missing}, of {} clicks", url.clicks)
             });
         }
+        due = end + 1;
     }
     allowed
 }
 
 fn note(faults: &mut BTreeMap<Fault, Found>, fault: Fault, example: impl FnOnce() -> String) {
+    note_many(faults, fault, 1, example);
+}
+
+fn note_many(
+    faults: &mut BTreeMap<Fault, Found>,
+    fault: Fault,
+    number: u64,
+    example: impl FnOnce() -> String,
+) {
     let found = faults.entry(fault).or_default();
-    found.number += 1;
+    found.number += number;
+    found.places += 1;
     if found.examples.len() < EXAMPLES {
         found.examples.push(example());
     }

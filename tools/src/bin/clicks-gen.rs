@@ -13,6 +13,7 @@ use tidegate_tools::{Error, clicks, orders, process};
 
 /// Fill a topic with generated records: the same arguments always give the same ones
 #[derive(Parser)]
+#[command(name = "clicks-gen")]
 struct Options {
     /// Broker addresses, host:port separated by commas
     #[arg(long)]

@@ -11,6 +11,7 @@ use tidegate_tools::{Error, rest};
 
 /// Is the output of clicks_per_url what its input says it must be?
 #[derive(Parser)]
+#[command(name = "clicks-verify")]
 struct Options {
     /// Broker addresses, host:port separated by commas
     #[arg(long)]
