@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::offsets::Isolation;
-use crate::reader::Reader;
+use crate::reader::{Reader, Record};
 
 /// What the job under test promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -131,6 +131,7 @@ impl fmt::Display for ClicksReport {
 }
 
 /// An output that does not simply follow the one before it.
+#[derive(Clone)]
 struct Later {
     count: u64,
     partition: i32,
@@ -138,7 +139,7 @@ struct Later {
 }
 
 /// What is known of one url.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Url {
     clicks: u64,
     /// The outputs began with 1, 2, … up to here without a fault.
@@ -148,7 +149,9 @@ struct Url {
     partition: Option<i32>,
 }
 
-/// The judge of one output: feed it the whole input, then the whole output, then ask for the verdict.
+/// The judge of one output: feed it the whole input, then the whole output, then ask for the verdict. A clone that has
+/// seen the input can judge several outputs of it.
+#[derive(Clone)]
 pub struct Clicks {
     promise: Promise,
     urls: HashMap<Box<str>, Url>,
@@ -234,6 +237,35 @@ impl Clicks {
         Ok(())
     }
 
+    /// Takes note of every committed record of an input topic.
+    ///
+    /// # Errors
+    /// When the topic cannot be read, or holds something else than clicks.
+    pub fn read_input(&mut self, bootstrap: &str, topic: &str) -> Result<(), Error> {
+        Reader::open(bootstrap, topic, Isolation::Committed)?.to_end(|record| {
+            let noted = self.input(record.value().unwrap_or_default());
+            noted.map_err(|problem| unreadable(topic, record, problem))
+        })
+    }
+
+    /// Takes note of every committed record of an output topic, and shows each to `also`.
+    ///
+    /// # Errors
+    /// When the topic cannot be read, or holds something else than counts.
+    pub fn read_output(
+        &mut self,
+        bootstrap: &str,
+        topic: &str,
+        mut also: impl FnMut(Record<'_>),
+    ) -> Result<(), Error> {
+        Reader::open(bootstrap, topic, Isolation::Committed)?.to_end(|record| {
+            also(record);
+            let value = record.value().unwrap_or_default();
+            let noted = self.output(record.key(), value, record.partition(), record.offset());
+            noted.map_err(|problem| unreadable(topic, record, problem))
+        })
+    }
+
     /// The verdict on all that was fed.
     pub fn verdict(mut self) -> ClicksReport {
         let mut names: Vec<_> = self.urls.iter().collect();
@@ -314,6 +346,11 @@ fn note_many(
     }
 }
 
+fn unreadable(topic: &str, record: Record<'_>, problem: String) -> Error {
+    let place = format!("topic {topic}, partition {}, offset {}", record.partition(), record.offset());
+    Error::Unreadable { place, problem }
+}
+
 fn parse<'a, T: Deserialize<'a>>(what: &str, value: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(value).map_err(|error| {
         let text = String::from_utf8_lossy(&value[..value.len().min(200)]).into_owned();
@@ -332,19 +369,8 @@ pub fn judge_clicks(
     promise: Promise,
 ) -> Result<ClicksReport, Error> {
     let mut judge = Clicks::new(promise);
-    let unreadable = |topic: &str, partition: i32, offset: i64| {
-        let place = format!("topic {topic}, partition {partition}, offset {offset}");
-        |problem| Error::Unreadable { place, problem }
-    };
-    Reader::open(bootstrap, input, Isolation::Committed)?.to_end(|record| {
-        let refused = unreadable(input, record.partition(), record.offset());
-        judge.input(record.value().unwrap_or_default()).map_err(refused)
-    })?;
-    Reader::open(bootstrap, output, Isolation::Committed)?.to_end(|record| {
-        let (partition, offset) = (record.partition(), record.offset());
-        let value = record.value().unwrap_or_default();
-        judge.output(record.key(), value, partition, offset).map_err(unreadable(output, partition, offset))
-    })?;
+    judge.read_input(bootstrap, input)?;
+    judge.read_output(bootstrap, output, |_| {})?;
     Ok(judge.verdict())
 }
 

@@ -34,6 +34,12 @@ pub fn peak_memory(pid: u32) -> u64 {
     kilobytes.unwrap_or(0u64) * 1024
 }
 
+/// The machine's load average over the last minute; 0 where it cannot be read.
+pub fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
+}
+
 /// How many threads and open file descriptors a process has.
 pub fn threads_and_descriptors(pid: u32) -> (usize, usize) {
     let entries = |folder: &str| fs::read_dir(format!("/proc/{pid}/{folder}")).map_or(0, Iterator::count);
