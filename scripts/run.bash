@@ -16,12 +16,15 @@ begin_run() {
   trap 'exit 143' TERM
 }
 
-# end_run: whatever was started from the run's folder or on its data ends: Kafka nodes, jobs, tests. The pattern goes
-# through a pipe, so that grep does not find itself.
+# end_run: what still runs from the run's programs, and Kafka nodes with data in its folder, are killed. The pattern
+# goes through a pipe, so that grep does not find itself.
 end_run() {
   local pids
   while true; do
-    mapfile -t pids < <(printf '%s/\n' "$TIDEGATE_RUN_DIR" | grep -lzF -f - /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3)
+    mapfile -t pids < <({
+      find /proc/[0-9]*/exe -maxdepth 0 -lname "$TIDEGATE_RUN_DIR/*" || true
+      printf '%s/.*node-[0-9]+/server.properties\n' "$TIDEGATE_RUN_DIR" | grep -lzxE -f - /proc/[0-9]*/cmdline
+    } 2>/dev/null | cut -d/ -f3)
     ((${#pids[@]})) || break
     kill -KILL "${pids[@]}" 2>/dev/null || true
     sleep 0.1

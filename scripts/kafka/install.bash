@@ -89,17 +89,21 @@ archive_classes() {
   rm -rf "$dir"
 }
 
-# kafka_java CLASS ARGUMENT...: becomes one of Kafka's programs, by default with the quick JVM.
+# kafka_java CLASS ARGUMENT...: becomes one of Kafka's programs.
 kafka_java() {
-  # shellcheck disable=SC2046,SC2086 # Lists of options.
-  exec ${own_session:+setsid} java ${java_options:-$quick_jvm} $(archive_option) "-Dlog4j2.configurationFile=$kafka_sources/log4j2.properties" \
-    -cp "$(printf '%s:' "$kafka_home"/libs/*.jar)" "$@"
+  local options
+  mapfile -t options < <(java_options "$quick_jvm")
+  exec java "${options[@]}" "$@"
 }
 
-archive_option() {
+# java_options JVM_OPTIONS: what comes before the class, an option a line.
+java_options() {
   local archive
+  tr -s ' ' '\n' <<<"$1"
   archive=$(class_archive)
-  [[ -n ${no_archive:-} || ! -s $archive ]] || echo "-XX:SharedArchiveFile=$archive"
+  [[ -n ${no_archive:-} || ! -s $archive ]] || printf '%s\n' "-XX:SharedArchiveFile=$archive"
+  printf '%s\n' "-Dlog4j2.configurationFile=$kafka_sources/log4j2.properties" \
+    -cp "$(printf '%s:' "$kafka_home"/libs/*.jar)"
 }
 
 # formatted TRANSACTION_VERSION SCRAM: a folder with the bootstrap.checkpoint that a new node starts from. It is the

@@ -135,9 +135,8 @@ launch() {
       descriptor=${descriptor##*/}
       ((descriptor <= 2)) || eval "exec $descriptor>&-"
     done
-    own_session=yes java_options=$(<"$dir/jvm-options")
     cd "$node"
-    kafka_java kafka.Kafka "$node/server.properties"
+    exec setsid java "@$dir/java-options" kafka.Kafka "$node/server.properties"
   ) </dev/null >>"$node/log" 2>&1 &
   launched[$1]=$!
   disown
