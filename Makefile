@@ -1,4 +1,4 @@
-# Each target is a script of its own; arguments go through ARGS, as in `make test ARGS='--only tidegate.test.*'`.
+# Each target is a script of its own; arguments go through ARGS, as in `make test ARGS='--only test.*'`.
 
 .PHONY: demo test soak bench lint clean-run
 
