@@ -91,8 +91,8 @@ impl Feeder {
         Ok(Fed { records: made, seconds: started.elapsed().as_secs_f64() })
     }
 
-    /// Writes `rate` records a second, 1 at least, for as long as `go_on`, which is given the number written so far
-    /// and asked a hundred times a second.
+    /// Writes up to `records` records, `rate` a second, 1 at least, for as long as `go_on`, which is given the number
+    /// written so far and asked a hundred times a second.
     ///
     /// # Errors
     /// When the broker refuses a record, or does not take the last ones within two minutes.
@@ -100,14 +100,16 @@ impl Feeder {
         &mut self,
         stream: &mut dyn Stream,
         rate: u64,
+        records: u64,
         mut go_on: impl FnMut(u64) -> bool,
     ) -> Result<Fed, Error> {
         let started = Instant::now();
-        let chunk = (rate / CHUNKS_PER_SECOND).max(1) as usize;
+        let chunk = (rate / CHUNKS_PER_SECOND).max(1);
         let mut made = 0;
-        while go_on(made) {
-            self.write(stream, chunk)?;
-            made += chunk as u64;
+        while go_on(made) && made < records {
+            let count = chunk.min(records - made);
+            self.write(stream, count as usize)?;
+            made += count;
             let due = Duration::from_secs_f64(made as f64 / rate.max(1) as f64);
             if let Some(early) = due.checked_sub(started.elapsed()) {
                 std::thread::sleep(early);

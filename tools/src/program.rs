@@ -129,6 +129,15 @@ impl Job {
     }
 }
 
+/// A folder of this name for what a run writes: in `chosen`, else in `TIDEGATE_RUN_DIR`, else in the system's folder
+/// for temporary files. Absolute, since a checkpoint URI must be.
+pub fn run_folder(chosen: Option<&Path>, name: &str) -> PathBuf {
+    let environment = std::env::var_os("TIDEGATE_RUN_DIR").map(PathBuf::from);
+    let parent = chosen.map(Path::to_owned).or(environment).unwrap_or_else(std::env::temp_dir);
+    let folder = parent.join(name);
+    std::path::absolute(&folder).unwrap_or(folder)
+}
+
 fn find(folder: &Path, name: &str) -> Result<PathBuf, Error> {
     let places = [folder.join(name), folder.join("examples").join(name)];
     places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| Error::NotBuilt {

@@ -88,8 +88,7 @@ fn run(options: &Options) -> Result<Fed, Error> {
     };
     let started = Instant::now();
     let seconds = Duration::from_secs(options.seconds.unwrap_or(u64::MAX));
-    feeder.steady(stream.as_mut(), rate, |made| {
-        let wanted = options.records.is_none_or(|records| made < records);
-        wanted && started.elapsed() < seconds && !process::asked_to_stop()
+    feeder.steady(stream.as_mut(), rate, options.records.unwrap_or(u64::MAX), |_| {
+        started.elapsed() < seconds && !process::asked_to_stop()
     })
 }

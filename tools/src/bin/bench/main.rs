@@ -17,7 +17,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use tidegate_tools::feed::Feeder;
 use tidegate_tools::oracle::{self, Promise};
-use tidegate_tools::program::System;
+use tidegate_tools::program::{self, System};
 use tidegate_tools::topics::{Topics, token};
 use tidegate_tools::{Error, clicks, interval, process};
 
@@ -54,7 +54,8 @@ struct Options {
     /// Append each run's figures to this file, one JSON object a line
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Folder for logs and checkpoints; removed in the end unless a run failed
+    /// Where the folder for logs and checkpoints is made, which is removed unless a run fails [default:
+    /// $TIDEGATE_RUN_DIR or the system's folder for temporary files]
     #[arg(long)]
     run_dir: Option<PathBuf>,
 }
@@ -104,9 +105,7 @@ struct Names {
 impl Names {
     fn new(options: &Options) -> Self {
         let prefix = format!("bench-{}", token());
-        let folder = options.run_dir.clone().unwrap_or_else(std::env::temp_dir).join(&prefix);
-        // A checkpoint URI is absolute.
-        let folder = std::path::absolute(&folder).unwrap_or(folder);
+        let folder = program::run_folder(options.run_dir.as_deref(), &prefix);
         Self { input: format!("{prefix}-clicks"), prefix, folder }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use tidegate_tools::program::System;
+use tidegate_tools::statistics::median;
 
 use crate::Contender;
 use crate::figures::Figures;
@@ -19,7 +20,8 @@ pub(crate) fn render(rows: &[Figures]) -> String {
         rows.iter().filter(|row| row.contender == contender).collect()
     };
     let by_hand = contenders.iter().find(|contender| contender.system == System::ByHand);
-    let by_hand = by_hand.map(|contender| median(&of(*contender), |row| row.records_per_cpu_s_warm));
+    let by_hand =
+        by_hand.map(|contender| median(of(*contender).iter().map(|row| row.records_per_cpu_s_warm)));
 
     let mut text = format!(
         "{:<16} {:>2}  {:>21}  {:>7}  {:>11}  {:>7}  {:>9}  {:>15}  {}\n",
@@ -35,7 +37,7 @@ pub(crate) fn render(rows: &[Figures]) -> String {
     );
     for contender in contenders {
         let runs = of(contender);
-        let per_cpu = median(&runs, |row| row.records_per_cpu_s_warm);
+        let per_cpu = median(runs.iter().map(|row| row.records_per_cpu_s_warm));
         let (low, high) = range(&runs, |row| row.records_per_cpu_s_warm);
         let spread = format!("{} ({:.0}–{:.0}k)", thousands(per_cpu), low / 1e3, high / 1e3);
         let ratio = by_hand
@@ -52,9 +54,9 @@ pub(crate) fn render(rows: &[Figures]) -> String {
             "{:<16} {:>2}  {spread:>21}  {ratio:>7}  {:>11}  {:>7.0}  {:>9.2}  {:>15}  {output}",
             contender.system.to_string(),
             contender.parallelism,
-            thousands(median(&runs, |row| row.records_per_s)),
-            median(&runs, |row| row.peak_rss_mb),
-            median(&runs, |row| row.startup_s),
+            thousands(median(runs.iter().map(|row| row.records_per_s))),
+            median(runs.iter().map(|row| row.peak_rss_mb)),
+            median(runs.iter().map(|row| row.startup_s)),
             checkpoints(&runs),
         )
         .expect("memory takes what is written");
@@ -78,16 +80,6 @@ fn checkpoints(runs: &[&Figures]) -> String {
     match all.last() {
         Some(largest) => format!("{:.0}, max {largest:.0}", all[all.len() / 2]),
         None => String::new(),
-    }
-}
-
-fn median(runs: &[&Figures], figure: impl Fn(&Figures) -> f64) -> f64 {
-    let mut all: Vec<f64> = runs.iter().map(|row| figure(row)).collect();
-    all.sort_by(f64::total_cmp);
-    match all.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => all[n / 2],
-        n => f64::midpoint(all[n / 2 - 1], all[n / 2]),
     }
 }
 
