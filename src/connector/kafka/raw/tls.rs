@@ -75,7 +75,10 @@ fn explain(broker: &str, failed: &MidHandshakeSslStream<TcpStream>) -> Error {
         }
         _ => Error::Connect {
             broker: broker.to_owned(),
-            source: io::Error::other(format!("TLS handshake: {}", failed.error())),
+            source: io::Error::other(format!(
+                "TLS handshake: {} (so it ends with a listener that does not speak TLS, too)",
+                failed.error()
+            )),
         },
     }
 }
