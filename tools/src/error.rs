@@ -18,6 +18,13 @@ pub enum Error {
         /// What librdkafka said.
         source: KafkaError,
     },
+    /// No broker answers.
+    Unreachable {
+        /// The addresses that were tried.
+        bootstrap: String,
+        /// What librdkafka said.
+        source: KafkaError,
+    },
     /// A topic that should be there is not.
     NoTopic {
         /// Its name.
@@ -70,6 +77,12 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kafka { doing, source } => write!(f, "{doing}: {source}"),
+            Self::Unreachable { bootstrap, source } => {
+                write!(
+                    f,
+                    "no Kafka answers at {bootstrap}: {source}; is it running, and is the address right?"
+                )
+            }
             Self::NoTopic { topic } => {
                 write!(f, "topic {topic} does not exist: create it first or check its name")
             }
@@ -92,7 +105,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Kafka { source, .. } => Some(source),
+            Self::Kafka { source, .. } | Self::Unreachable { source, .. } => Some(source),
             Self::Io { source, .. } => Some(source),
             _ => None,
         }

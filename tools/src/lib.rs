@@ -26,6 +26,7 @@ pub mod rest;
 pub mod process;
 pub mod program;
 pub mod statistics;
+pub mod numbers;
 pub mod interval;
 pub mod native;
 

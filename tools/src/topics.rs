@@ -24,17 +24,20 @@ pub struct Topics {
     offsets: Offsets,
 }
 
+const CONNECT: Duration = Duration::from_secs(10);
 const REQUEST: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Topics {
-    /// For the broker at this `host:port` list. Nothing is sent yet.
+    /// For the broker at this `host:port` list.
     ///
     /// # Errors
-    /// When the address is refused by librdkafka.
+    /// [`Error::Unreachable`] when nobody answers within 10 s.
     pub fn new(bootstrap: &str) -> Result<Self, Error> {
+        let unreachable = |source| Error::Unreachable { bootstrap: bootstrap.to_owned(), source };
         let admin = ClientConfig::new().set("bootstrap.servers", bootstrap).create();
-        let admin = admin.map_err(Error::kafka(format!("making a client for {bootstrap}")))?;
+        let admin: AdminClient<DefaultClientContext> = admin.map_err(unreachable)?;
+        admin.inner().fetch_metadata(None, CONNECT).map_err(unreachable)?;
         Ok(Self { bootstrap: bootstrap.to_owned(), admin, offsets: Offsets::new(bootstrap)? })
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use tidegate_tools::numbers::thousands;
 use tidegate_tools::program::System;
 use tidegate_tools::statistics::median;
 
@@ -39,7 +40,7 @@ pub(crate) fn render(rows: &[Figures]) -> String {
         let runs = of(contender);
         let per_cpu = median(runs.iter().map(|row| row.records_per_cpu_s_warm));
         let (low, high) = range(&runs, |row| row.records_per_cpu_s_warm);
-        let spread = format!("{} ({:.0}–{:.0}k)", thousands(per_cpu), low / 1e3, high / 1e3);
+        let spread = format!("{} ({:.0}–{:.0}k)", thousands(per_cpu.round() as u64), low / 1e3, high / 1e3);
         let ratio = by_hand
             .filter(|limit| *limit > 0.0)
             .map_or(String::new(), |limit| format!("{:.2}", per_cpu / limit));
@@ -54,7 +55,7 @@ pub(crate) fn render(rows: &[Figures]) -> String {
             "{:<16} {:>2}  {spread:>21}  {ratio:>7}  {:>11}  {:>7.0}  {:>9.2}  {:>15}  {output}",
             contender.system.to_string(),
             contender.parallelism,
-            thousands(median(runs.iter().map(|row| row.records_per_s))),
+            thousands(median(runs.iter().map(|row| row.records_per_s)).round() as u64),
             median(runs.iter().map(|row| row.peak_rss_mb)),
             median(runs.iter().map(|row| row.startup_s)),
             checkpoints(&runs),
@@ -67,7 +68,7 @@ pub(crate) fn render(rows: &[Figures]) -> String {
         text,
         "Medians of {rounds} alternating runs over {} clicks. Per CPU second: from 20 % of the records on; \"by hand\" is \
          the ratio to the limit that does the whole work by hand.",
-        thousands(records as f64)
+        thousands(records)
     )
     .expect("memory takes what is written");
     text
@@ -86,29 +87,4 @@ fn checkpoints(runs: &[&Figures]) -> String {
 fn range(runs: &[&Figures], figure: impl Fn(&Figures) -> f64) -> (f64, f64) {
     let all = runs.iter().map(|row| figure(row));
     all.fold((f64::INFINITY, 0.0), |(low, high), value| (low.min(value), high.max(value)))
-}
-
-/// A whole number with a comma after each third digit.
-fn thousands(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_grouped_in_thousands() {
-        for (number, text) in [(0.0, "0"), (999.0, "999"), (1000.0, "1,000"), (5_000_000.4, "5,000,000")] {
-            assert_eq!(thousands(number), text);
-        }
-    }
 }
