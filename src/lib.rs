@@ -4,4 +4,8 @@ pub mod host;
 pub mod model;
 pub mod storage;
 pub mod state;
+pub mod connector;
+pub mod operator;
+pub mod graph;
 pub mod checkpoint;
+pub mod runtime;

@@ -3,8 +3,10 @@
 //! Inside an envelope (`TGMF`, version 1) as postcard. Manifests are numbered by *slot*, without gaps and apart
 //! from checkpoint ids: a claim, a start, a checkpoint, a resolution each take one.
 
+use crate::connector::Committable;
 use crate::model::envelope::{self, EnvelopeError};
 use crate::model::{CheckpointId, Generation, JobId, KeyGroupRange, MaxParallelism, OperatorUid};
+use crate::storage::FileRef;
 use serde::{Deserialize, Serialize};
 
 const MAGIC: [u8; 4] = *b"TGMF";
@@ -21,26 +23,6 @@ pub enum Cause {
     Checkpoint,
     /// Pending transactions were resolved or replaced; the state is that of the manifest before.
     Resolution,
-}
-
-/// A file of a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct FileRef {
-    /// Its name in the store.
-    pub name: String,
-    /// Its size.
-    pub bytes: u64,
-    /// CRC-32 over all its bytes.
-    pub crc32: u32,
-}
-
-/// A transaction that was prepared and is not known to be committed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Committable {
-    /// The order of preparation within the subtask.
-    pub sequence: u64,
-    /// What the sink needs to resolve it, opaque here.
-    pub evidence: Vec<u8>,
 }
 
 /// What one subtask of one operator put into a checkpoint.

@@ -1,8 +1,9 @@
 //! From a manifest and a plan to what each subtask begins with: key groups by Flink's arithmetic, source positions to
 //! everybody (each reader keeps its own), everything without a home refused.
 
-use super::{FileRef, Manifest};
+use super::Manifest;
 use crate::model::{KeyGroupRange, MaxParallelism, OperatorUid};
+use crate::storage::FileRef;
 use std::collections::BTreeMap;
 
 /// An operator as the job now has it.

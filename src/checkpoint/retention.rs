@@ -1,6 +1,7 @@
 //! What may be deleted after a manifest was published: decided by reference, from a list of names.
 
-use super::{FileRef, Manifest};
+use super::Manifest;
+use crate::storage::FileRef;
 use std::collections::HashSet;
 
 /// A manifest that is still in the store, and what it refers to.

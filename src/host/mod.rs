@@ -4,6 +4,7 @@
 //! whole job can be put under a test's control in one place. It knows nothing about streams.
 
 pub mod clock;
+pub mod metrics;
 pub mod random;
 pub mod thread;
 pub mod fault;

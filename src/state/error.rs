@@ -15,6 +15,12 @@ pub enum Error {
         /// The state's name.
         state: String,
     },
+    /// State was declared in an operator without keys.
+    #[error("state {state:?} needs a key; put `key_by` in front of this operator")]
+    NotKeyed {
+        /// The state's name.
+        state: String,
+    },
     /// A name was declared twice with different types, or twice at all.
     #[error("state {state:?} is declared twice in one operator; give each state its own name")]
     DeclaredTwice {

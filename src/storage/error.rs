@@ -46,6 +46,18 @@ pub enum Error {
         /// How many there were.
         racers: usize,
     },
+    /// A blob is not what was written.
+    #[error("{location}: {name} is damaged: expected {expected}, found {found}")]
+    Changed {
+        /// The store.
+        location: String,
+        /// The blob.
+        name: String,
+        /// Size and checksum when it was written.
+        expected: String,
+        /// Size and checksum now.
+        found: String,
+    },
     /// The URI names no store that is known here.
     #[error("checkpoint location {uri:?}: {problem}; expected file:///an/absolute/folder")]
     Uri {

@@ -5,11 +5,13 @@
 //! Nothing here knows what a checkpoint is.
 
 mod error;
+mod file;
 mod local;
 mod probe;
 mod uri;
 
 pub use error::Error;
+pub use file::FileRef;
 pub use local::Local;
 pub use probe::probe;
 pub use uri::open;

@@ -70,10 +70,11 @@ impl<V: Data + Sync> Group<V> {
         let number = slot as usize / ENTRIES;
         let page = self.page(slot);
         page.remove(slot as usize % ENTRIES);
-        if page.live() == 0 && number != self.open {
+        let (live, dead) = (page.live(), page.dead());
+        if live == 0 && number != self.open {
             self.pages[number] = Arc::new(Page::new());
             self.empty.push(number);
-        } else if page.dead() >= ENTRIES / 2 {
+        } else if dead >= ENTRIES / 2 {
             self.rewrite(number);
         }
     }

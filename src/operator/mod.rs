@@ -1,0 +1,25 @@
+//! What is done to a record.
+//!
+//! Its law: synchronous, never blocking, one key at a time. A chain of operators is a nest of [`Stage`]s, each
+//! owning what follows it; a record goes down by calls, a barrier goes down twice: first everything is frozen
+//! ([`Stage::freeze`]), only then may the barrier leave the task ([`Stage::forward`]).
+
+mod stage;
+mod context;
+mod emitter;
+mod build;
+mod map;
+mod process;
+mod keyed;
+mod sink;
+mod source;
+
+pub use build::{AnyStage, BuildContext, Outputs, SourceFactory, SourceTask, StageFactory};
+pub use context::{Context, OpenContext, SubtaskInfo};
+pub use emitter::Emitter;
+pub use keyed::{KeySelector, KeyedContext, KeyedFactory, KeyedProcessFunction};
+pub use map::{filter, flat_map, map, try_map};
+pub use process::{ProcessFactory, ProcessFunction, UserError};
+pub use sink::{CommitterRegistry, SinkFactory};
+pub use source::{BuildReader, DEAD_LETTERS, RECORDS, SourceStageFactory};
+pub use stage::{Frozen, FrozenPart, Signal, Stage, combine};

@@ -1,0 +1,120 @@
+//! User code without keys: a struct with `open`, `process` and `close`.
+
+use super::{
+    AnyStage, BuildContext, Context, Emitter, Frozen, OpenContext, Outputs, Signal, Stage, StageFactory,
+};
+use crate::model::{Barrier, Failure, Record};
+use std::sync::{Mutex, PoisonError};
+
+/// Any error of user code. It fails the task, with the record's topic, partition and offset in front.
+pub type UserError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What is done to each value, without state. Every subtask works on a clone.
+pub trait ProcessFunction<In>: Clone + Send + 'static {
+    /// What is emitted.
+    type Out: Clone + Send + 'static;
+
+    /// Called once before the first value, on the subtask's thread.
+    ///
+    /// # Errors
+    /// Fails the task.
+    fn open(&mut self, _context: &mut OpenContext<'_>) -> Result<(), UserError> {
+        Ok(())
+    }
+
+    /// Called with each value.
+    ///
+    /// # Errors
+    /// Fails the task, with the record's topic, partition and offset in the message.
+    fn process(
+        &mut self,
+        value: In,
+        context: &Context<'_>,
+        out: &mut Emitter<'_, Self::Out>,
+    ) -> Result<(), UserError>;
+
+    /// Called once at an orderly end.
+    ///
+    /// # Errors
+    /// Fails the task.
+    fn close(&mut self) -> Result<(), UserError> {
+        Ok(())
+    }
+}
+
+/// Builds the stages of a [`ProcessFunction`].
+pub struct ProcessFactory<F>(Mutex<F>);
+
+impl<F> ProcessFactory<F> {
+    /// Each instance gets a clone.
+    pub fn new(function: F) -> Self {
+        Self(Mutex::new(function))
+    }
+
+    /// Its stages take values of `In`.
+    pub fn taking<In>(self) -> Taking<F, In> {
+        Taking(self, std::marker::PhantomData)
+    }
+}
+
+/// A factory that knows what its stages take.
+pub struct Taking<F, In>(ProcessFactory<F>, std::marker::PhantomData<fn(In)>);
+
+impl<In: Send + 'static, F: ProcessFunction<In>> StageFactory for Taking<F, In> {
+    fn build(&self, context: BuildContext, mut outputs: Outputs) -> Result<AnyStage, Failure> {
+        let function = self.0.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let next = outputs.take::<F::Out>(0);
+        Ok(AnyStage::new::<In>(Box::new(Process::<In, F> { function, context, next })))
+    }
+}
+
+struct Process<In, F: ProcessFunction<In>> {
+    function: F,
+    context: BuildContext,
+    next: Box<dyn Stage<F::Out>>,
+}
+
+impl<In: Send, F: ProcessFunction<In>> Stage<In> for Process<In, F> {
+    fn open(&mut self) -> Result<(), Failure> {
+        let info = &self.context.info;
+        let mut context = OpenContext { info, state: None };
+        self.function
+            .open(&mut context)
+            .map_err(|e| user_failure(&e, &format!("{} in open", info.place())))?;
+        self.next.open()
+    }
+
+    fn process(&mut self, record: Record<In>) -> Result<(), Failure> {
+        let Record { value, timestamp, origin } = record;
+        let mut out = Emitter::new(&mut *self.next, timestamp, origin);
+        let (info, origins) = (&self.context.info, &self.context.origins);
+        let context = Context { info, origins, timestamp, origin };
+        self.function
+            .process(value, &context, &mut out)
+            .map_err(|e| user_failure(&e, &format!("{} at {}", info.place(), origins.describe(origin))))?;
+        out.result()
+    }
+
+    fn end_of_batch(&mut self) -> Result<(), Failure> {
+        self.next.end_of_batch()
+    }
+
+    fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
+        self.next.freeze(barrier, frozen)
+    }
+
+    fn forward(&mut self, signal: Signal) -> Result<(), Failure> {
+        self.next.forward(signal)
+    }
+
+    fn close(&mut self) -> Result<(), Failure> {
+        let place = self.context.info.place();
+        self.function.close().map_err(|e| user_failure(&e, &format!("{place} in close")))?;
+        self.next.close()
+    }
+}
+
+/// User code's error as the task's failure.
+pub(super) fn user_failure(error: &UserError, place: &str) -> Failure {
+    Failure::restart(format!("{place}: {error}"))
+}

@@ -1,0 +1,159 @@
+//! From the plan to the tasks of one attempt, connected and not yet running.
+
+use super::events::Command;
+use super::job::Setup;
+use super::recovery::Beginning;
+use crate::connector::Origins;
+use crate::graph::{AnyGate, AnySender, InputTask, Kind, NodeId};
+use crate::model::{Attempt, Failure, SubtaskIndex, TaskId};
+use crate::operator::{AnyStage, BuildContext, CommitterRegistry, Outputs, SourceTask, SubtaskInfo};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Commands that may wait for a source; one is answered before the next is sent, so this is never full.
+const COMMANDS: usize = 16;
+
+/// The tasks of an attempt.
+pub(super) struct Assembly {
+    pub(super) sources: Vec<(TaskId, Box<dyn SourceTask>, Receiver<Command>)>,
+    pub(super) inputs: Vec<(TaskId, Box<dyn InputTask>)>,
+    pub(super) commands: Vec<SyncSender<Command>>,
+    pub(super) closers: Vec<Box<dyn Fn() + Send + Sync>>,
+    pub(super) committers: CommitterRegistry,
+    pub(super) cancelled: Arc<AtomicBool>,
+}
+
+struct Builder<'a> {
+    setup: &'a Setup,
+    attempt: Attempt,
+    beginning: &'a Beginning,
+    origins: Origins,
+    committers: CommitterRegistry,
+    cancelled: Arc<AtomicBool>,
+    /// By consumer, input and sending subtask: the channels to all receiving subtasks.
+    senders: HashMap<(NodeId, usize, u32), Vec<AnySender>>,
+}
+
+/// Builds all tasks.
+pub(super) fn assemble(setup: &Setup, attempt: Attempt, beginning: &Beginning) -> Result<Assembly, Failure> {
+    let mut builder = Builder {
+        setup,
+        attempt,
+        beginning,
+        origins: Origins::default(),
+        committers: CommitterRegistry::default(),
+        cancelled: Arc::new(AtomicBool::new(false)),
+        senders: HashMap::new(),
+    };
+    let mut closers = Vec::new();
+    let mut gates = builder.gates(&mut closers);
+    let (mut sources, mut inputs, mut commands) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, chain) in setup.plan.chains.iter().enumerate() {
+        for subtask in 0..chain.parallelism {
+            let task = TaskId { chain: number as u32, subtask: SubtaskIndex(subtask) };
+            let node = setup.graph.node(chain.head);
+            if let Kind::Source(factory, _) = &node.kind {
+                let outputs = builder.outputs(chain.head, subtask)?;
+                let source = factory.build(builder.context(chain.head, subtask), outputs)?;
+                let (to, from) = sync_channel(COMMANDS);
+                commands.push(to);
+                sources.push((task, source, from));
+            } else {
+                let stage = builder.stage(chain.head, subtask)?;
+                let gate =
+                    gates.remove(&(chain.head, subtask)).expect("every head that is no source has a gate");
+                inputs.push((task, node.inputs[0].link.task(gate, stage)));
+            }
+        }
+    }
+    let Builder { committers, cancelled, .. } = builder;
+    Ok(Assembly { sources, inputs, commands, closers, committers, cancelled })
+}
+
+impl Builder<'_> {
+    /// Makes the gates of all tasks that are fed by others, and keeps their sending ends.
+    fn gates(&mut self, closers: &mut Vec<Box<dyn Fn() + Send + Sync>>) -> HashMap<(NodeId, u32), AnyGate> {
+        let mut gates = HashMap::new();
+        let plan = &self.setup.plan;
+        for chain in &plan.chains {
+            let node = self.setup.graph.node(chain.head);
+            let Some(first) = node.inputs.first() else { continue };
+            let exchanges: Vec<_> = plan.exchanges.iter().filter(|e| e.to == chain.head).collect();
+            for subtask in 0..chain.parallelism {
+                let senders_of = |input: usize| {
+                    let from = plan.parallelism(node.inputs[input].from);
+                    if exchanges[input].one_to_one { subtask..subtask + 1 } else { 0..from }
+                };
+                let channels = (0..node.inputs.len()).map(|i| senders_of(i).len()).sum();
+                let (gate, senders) = first.link.gate(channels, self.setup.options.channel_capacity);
+                closers.push(first.link.closer(&gate));
+                gates.insert((chain.head, subtask), gate);
+                let mut senders = senders.into_iter();
+                for input in 0..node.inputs.len() {
+                    for from in senders_of(input) {
+                        let sender = senders.next().expect("a gate has as many senders as channels");
+                        self.senders.entry((chain.head, input, from)).or_default().push(sender);
+                    }
+                }
+            }
+        }
+        gates
+    }
+
+    fn context(&self, id: NodeId, subtask: u32) -> BuildContext {
+        let uid = self.setup.graph.uid(id);
+        let restore = self.beginning.restore.of(&uid, subtask);
+        let info = SubtaskInfo {
+            job: self.setup.options.job.clone(),
+            uid,
+            name: self.setup.graph.node(id).name.clone(),
+            subtask,
+            parallelism: self.setup.plan.parallelism(id),
+            attempt: self.attempt,
+            metrics: self.setup.options.metrics.clone(),
+        };
+        BuildContext {
+            info: Arc::new(info),
+            keyed: restore.keyed,
+            splits: restore.splits,
+            store: Arc::clone(self.setup.sequence.store()),
+            origins: self.origins.clone(),
+            cancelled: Arc::clone(&self.cancelled),
+            patience: self.setup.options.checkpoint.timeout,
+            committers: self.committers.clone(),
+        }
+    }
+
+    /// Everything that consumes an operator's output in this subtask.
+    fn outputs(&mut self, id: NodeId, subtask: u32) -> Result<Outputs, Failure> {
+        let mut outputs = Outputs::default();
+        let setup = self.setup;
+        for (at, node) in setup.graph.nodes.iter().enumerate() {
+            for (input, edge) in node.inputs.iter().enumerate().filter(|(_, e)| e.from == id) {
+                let consumer = NodeId(at);
+                let stage = if setup.plan.is_head(consumer) {
+                    let receivers = self
+                        .senders
+                        .remove(&(consumer, input, subtask))
+                        .expect("every exchange has its channels, each used once");
+                    edge.link.output(receivers, subtask)
+                } else {
+                    self.stage(consumer, subtask)?
+                };
+                outputs.add(edge.port, stage);
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn stage(&mut self, id: NodeId, subtask: u32) -> Result<AnyStage, Failure> {
+        let outputs = self.outputs(id, subtask)?;
+        let context = self.context(id, subtask);
+        match &self.setup.graph.node(id).kind {
+            Kind::Operator(factory) | Kind::Sink(factory, _) => factory.build(context, outputs),
+            Kind::Source(..) => unreachable!("a source has no input, so it is never built as a stage"),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The supervisor: runs attempt after attempt until the job has ended, is stopped, or cannot go on.
+
+use super::attempt;
+use super::recovery;
+use super::restart::{RestartPolicy, Restarts, Verdict};
+use crate::checkpoint::{Sequence, Settings};
+use crate::graph::{Graph, Plan};
+use crate::host::metrics::Metrics;
+use crate::host::{clock, random};
+use crate::model::{Attempt, Failure, JobId};
+use crate::storage;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How a job is run.
+#[derive(Clone)]
+pub struct JobOptions {
+    /// Its name: what its transactions and checkpoints are found by.
+    pub job: JobId,
+    /// Where checkpoints are kept, such as `file:///var/lib/tidegate`; jobs may share it.
+    pub checkpoints: String,
+    /// Begin anew: drop the state of earlier runs, abort their pending transactions.
+    pub fresh: bool,
+    /// Subtasks of every operator without a parallelism of its own, 1 or more.
+    pub parallelism: u32,
+    /// When checkpoints are taken and what is tolerated.
+    pub checkpoint: Settings,
+    /// How failures are answered.
+    pub restart: RestartPolicy,
+    /// Batches that may wait in one channel between two tasks, 1 or more; 8 by default, of at most 1024 records.
+    pub channel_capacity: usize,
+    /// Where metrics are kept.
+    pub metrics: Metrics,
+}
+
+impl JobOptions {
+    /// The defaults.
+    pub fn new(job: JobId, checkpoints: impl Into<String>) -> Self {
+        Self {
+            job,
+            checkpoints: checkpoints.into(),
+            fresh: false,
+            parallelism: 1,
+            checkpoint: Settings::default(),
+            restart: RestartPolicy::default(),
+            channel_capacity: 8,
+            metrics: Metrics::default(),
+        }
+    }
+
+    /// One open transaction, one that waits for its checkpoint, one whose commit is not yet recorded, and one for each
+    /// checkpoint that may fail.
+    pub(super) fn transactions_per_subtask(&self) -> u32 {
+        3 + self.checkpoint.tolerable_failures
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let mut problems = self.checkpoint.problems();
+        if self.parallelism == 0 {
+            problems.push("the parallelism must be 1 or more, found 0".to_owned());
+        }
+        if self.channel_capacity == 0 {
+            problems.push("the channel capacity must be 1 batch or more, found 0".to_owned());
+        }
+        problems
+    }
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether every bounded source came to its end; else the job was stopped with a checkpoint.
+    pub finished: bool,
+    /// The last complete checkpoint.
+    pub checkpoint: u64,
+    /// How often the job was restarted within this process.
+    pub restarts: u64,
+}
+
+/// Stops a running job with a checkpoint; usable from any thread, and from a signal's.
+#[derive(Clone, Default)]
+pub struct StopHandle(Arc<AtomicBool>);
+
+impl StopHandle {
+    /// Asks for the stop; asking twice is asking once.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_requested(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// What all attempts share.
+pub(super) struct Setup {
+    pub(super) graph: Graph,
+    pub(super) plan: Plan,
+    pub(super) options: JobOptions,
+    pub(super) sequence: Sequence,
+    pub(super) stop: StopHandle,
+}
+
+/// Runs the job on the calling thread until it ends.
+///
+/// # Errors
+/// What a person has to do something about: wrong settings, damage, another process that owns the job, or more
+/// failures in a row than the restart policy allows.
+pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcome, Failure> {
+    let mut problems = options.problems();
+    match graph.check_uids() {
+        Ok(warnings) => warnings.iter().for_each(|w| tracing::warn!("{w}")),
+        Err(errors) => problems.extend(errors),
+    }
+    if graph.nodes.is_empty() {
+        problems.push("the job has no operators".to_owned());
+    }
+    let plan = Plan::of(&graph, options.parallelism.max(1));
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let parallelism = plan.parallelism(crate::graph::NodeId(at));
+        if let Some(max) = node.max_parallelism
+            && parallelism > max.get()
+        {
+            problems.push(format!(
+                "operator {} has a parallelism of {parallelism}, above its maximum parallelism of {}",
+                node.name,
+                max.get()
+            ));
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Failure::configuration(problems.join("\n")));
+    }
+    let store = storage::open(&options.checkpoints, &folder_of(&options.job))
+        .map_err(|e| Failure::from(crate::checkpoint::Error::from(e)))?;
+    let sequence = Sequence::new(store, options.job.clone());
+    let setup = Setup { graph, plan, options, sequence, stop };
+    recovery::check(&setup)?;
+    supervise(&setup)
+}
+
+fn supervise(setup: &Setup) -> Result<Outcome, Failure> {
+    let job = setup.options.job.to_string();
+    let restarted = setup.options.metrics.own_counter(
+        "tidegate_restarts_total",
+        "Restarts of the job within this process.",
+        &[("job", &job)],
+    );
+    let mut restarts = Restarts::default();
+    let mut attempt = Attempt(1);
+    loop {
+        let started = clock::now();
+        let failure = match attempt::run(setup, attempt) {
+            Ok(outcome) => return Ok(Outcome { restarts: attempt.0 - 1, ..outcome }),
+            Err(failure) if recovery::is_final(&failure) => return Err(failure),
+            Err(failure) => failure,
+        };
+        let ran = clock::now() - started;
+        let delay = match restarts.after_failure(&setup.options.restart, ran, random::fraction()) {
+            Verdict::RestartAfter(delay) => delay,
+            Verdict::GiveUp => {
+                return Err(failure.at(format!("given up after {} restarts in a row", restarts.in_a_row())));
+            }
+        };
+        tracing::error!(
+            attempt = attempt.0,
+            delay_ms = delay.as_millis() as u64,
+            "attempt failed: {failure}"
+        );
+        restarted.inc();
+        let wake = clock::now() + delay;
+        while clock::now() < wake {
+            if setup.stop.is_requested() {
+                return Err(failure.at("stopped while waiting for a restart after a failure"));
+            }
+            std::thread::sleep(clock::until(wake).min(Duration::from_millis(50)));
+        }
+        attempt = attempt.next();
+    }
+}
+
+/// The job's folder below the checkpoint location: its name, with everything that a file name or a URI could take
+/// amiss as a percent code.
+fn folder_of(job: &JobId) -> String {
+    let mut folder = String::new();
+    for byte in job.as_str().bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || (byte == b'.' && !folder.is_empty()) {
+            folder.push(char::from(byte));
+        } else {
+            folder.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    folder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_jobs_never_share_a_folder_and_none_leaves_its_own() {
+        let table =
+            [("orders", "orders"), ("a/b", "a%2fb"), ("..", "%2e."), ("a%2fb", "a%252fb"), ("ä", "%c3%a4")];
+        for (job, folder) in table {
+            assert_eq!(folder_of(&JobId::new(job).unwrap()), folder);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! One task and its channels, and the job that drives the tasks through checkpoints, failures and restarts.
+//!
+//! Its law: no barrier leaves a task before its state is frozen. The data plane is synchronous, one thread a task,
+//! over bounded channels of batches; [`job`] is the one place that carries the checkpoint protocol's decisions out.
+
+mod gate;
+mod aligner;
+mod exchange;
+mod task;
+mod snapshot;
+mod committing;
+mod events;
+mod restart;
+mod recovery;
+mod assembly;
+mod attempt;
+mod cleaner;
+mod job;
+
+pub use exchange::{RouteBy, TypedLink};
+pub use job::{JobOptions, Outcome, StopHandle, run};
+pub use restart::RestartPolicy;

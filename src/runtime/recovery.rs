@@ -1,0 +1,241 @@
+//! How an attempt begins: claim, resolve what the newest manifest lists, fence former owners, fix the start.
+//!
+//! The order is the point. Nothing is asked of a transaction before the claim, no id is initialised before what is
+//! listed under it is resolved, and nothing is read before the start positions are published.
+
+use super::job::Setup;
+use crate::checkpoint::{
+    Cause, Manifest, OperatorSnapshot, Planned, Publication, RestorePlan, SubtaskSnapshot, plan,
+};
+use crate::connector::{CommitScope, Resolution, SinkControl, SinkFacts};
+use crate::graph::{Kind, NodeId};
+use crate::model::{Advice, CheckpointId, Failure, OperatorUid};
+use std::sync::Arc;
+
+/// Replacements of one subtask's transactions in a row before recovery gives up.
+const SALVAGES: u32 = 5;
+
+/// What an attempt begins with.
+pub(super) struct Beginning {
+    /// The newest manifest, our own.
+    pub(super) manifest: Manifest,
+    /// The first checkpoint id to use.
+    pub(super) first_id: CheckpointId,
+    /// What each subtask restores.
+    pub(super) restore: RestorePlan,
+}
+
+/// Checks everything that can be checked before the job is claimed.
+pub(super) fn check(setup: &Setup) -> Result<(), Failure> {
+    for (id, control) in setup.sources() {
+        control.check().map_err(|e| e.at(setup.place(id)))?;
+    }
+    for (id, control) in setup.sinks() {
+        control.check(&setup.sink_facts(id)).map_err(|e| e.at(setup.place(id)))?;
+    }
+    crate::storage::probe(setup.sequence.store())
+        .map_err(|e| Failure::from(crate::checkpoint::Error::from(e)))?;
+    if setup.options.fresh || setup.sequence.newest().map_err(Failure::from)?.is_some() {
+        return Ok(());
+    }
+    for (id, control) in setup.sinks() {
+        let known = control.known_ids(&setup.options.job).map_err(|e| e.at(setup.place(id)))?;
+        if let Some(first) = known.first() {
+            return Err(Failure::configuration(format!(
+                "{} has no checkpoint of job {}, but the broker knows {} transactional ids of it, such as {first}: the job \
+                 has run before, and starting it without its checkpoints would repeat or lose output. Point \
+                 --checkpoints at the folder that it used, or start with --fresh if it shall begin anew",
+                setup.sequence.store().location(),
+                setup.options.job,
+                known.len(),
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Claims the job and brings everything into the state that the newest manifest promises.
+pub(super) fn begin(setup: &Setup, fresh: bool) -> Result<Beginning, Failure> {
+    let mut manifest = setup.sequence.claim(fresh)?;
+    crate::fault_point!("start.after_claim");
+    let first_id = manifest.reserved;
+    tracing::info!(
+        job = %setup.options.job, generation = manifest.generation.0, checkpoint = manifest.checkpoint.0,
+        slot = manifest.slot, "claimed the job"
+    );
+    manifest = resolve(setup, manifest)?;
+    for (id, control) in setup.sinks() {
+        crate::fault_point!("init.before");
+        control.initialise(&setup.sink_facts(id)).map_err(|e| e.at(setup.place(id)))?;
+    }
+    if !manifest.finished {
+        manifest = fix_start(setup, manifest)?;
+    }
+    let planned: Vec<Planned> = setup.planned();
+    let mut restore = plan(&manifest, &planned).map_err(|problem| {
+        Failure::from(crate::checkpoint::Error::Mismatch { checkpoint: manifest.checkpoint.0, problem })
+    })?;
+    for (id, control) in setup.sources() {
+        if let Some(subtasks) = restore.operators.get_mut(&setup.graph.uid(id))
+            && let Some(first) = subtasks.first()
+        {
+            let splits = control.reconcile(first.splits.clone()).map_err(|e| e.at(setup.place(id)))?;
+            subtasks.iter_mut().for_each(|s| s.splits = splits.clone());
+        }
+    }
+    Ok(Beginning { manifest, first_id, restore })
+}
+
+/// Publishes a manifest during the start; anything but success ends the attempt.
+pub(super) fn publish(setup: &Setup, manifest: &Manifest) -> Result<(), Failure> {
+    match setup.sequence.publish(manifest) {
+        Publication::Mine => Ok(()),
+        Publication::Fenced { by } => Err(setup.sequence.fenced(manifest.generation, by).into()),
+        Publication::Refused(e) => Err(Failure::from(crate::checkpoint::Error::from(e))),
+        Publication::Unknown(e) => {
+            Err(Failure::restart(format!("whether a manifest was published is unknown: {e}")))
+        }
+    }
+}
+
+/// Commits what the manifest lists, or replaces what was aborted; the result lists nothing any more.
+fn resolve(setup: &Setup, mut manifest: Manifest) -> Result<Manifest, Failure> {
+    if !manifest.has_committables() {
+        return Ok(manifest);
+    }
+    for at in 0..manifest.operators.len() {
+        let uid = manifest.operators[at].uid.clone();
+        let control = sink_for(setup, &uid)?;
+        for subtask in 0..manifest.operators[at].subtasks.len() {
+            let scope =
+                CommitScope { job: setup.options.job.clone(), uid: uid.clone(), subtask: subtask as u32 };
+            let mut salvages = 0;
+            loop {
+                let listed = &manifest.operators[at].subtasks[subtask].committables;
+                if listed.is_empty() {
+                    break;
+                }
+                match control.resolve(&scope, listed)? {
+                    Resolution::Resolved => break,
+                    Resolution::Replaced(replacement) => {
+                        let mut next = setup.sequence.next(&manifest, Cause::Resolution, manifest.checkpoint);
+                        next.operators[at].subtasks[subtask].committables = vec![replacement];
+                        publish(setup, &next)?;
+                        crate::fault_point!("salvage.after_manifest");
+                        manifest = next;
+                        salvages += 1;
+                        if salvages > SALVAGES {
+                            return Err(Failure::restart(format!(
+                                "sink {uid} subtask {subtask}: {SALVAGES} replacements of aborted transactions were \
+                                 aborted themselves; is the transaction timeout long enough?"
+                            )));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let next = setup.sequence.next(&manifest, Cause::Resolution, manifest.checkpoint).without_committables();
+    publish(setup, &next)?;
+    Ok(next)
+}
+
+/// The control that can resolve transactions of a sink; those of a sink that the job no longer has are resolved by
+/// any other, since their evidence says everything.
+fn sink_for(setup: &Setup, uid: &OperatorUid) -> Result<Arc<dyn SinkControl>, Failure> {
+    let sinks: Vec<_> = setup.sinks().collect();
+    sinks
+        .iter()
+        .find(|(id, _)| setup.graph.uid(*id) == *uid)
+        .or_else(|| sinks.first())
+        .map(|(_, control)| Arc::clone(control))
+        .ok_or_else(|| {
+            Failure::configuration(format!(
+                "the newest checkpoint has pending transactions of sink {uid}, and this job has no sink that could resolve \
+                 them; start the job once with its former sink"
+            ))
+        })
+}
+
+/// Fixes the start positions of every source that has none yet, and publishes them before anything is read.
+fn fix_start(setup: &Setup, manifest: Manifest) -> Result<Manifest, Failure> {
+    let mut next = setup.sequence.next(&manifest, Cause::Start, manifest.checkpoint);
+    let mut fixed = false;
+    for (id, control) in setup.sources() {
+        let uid = setup.graph.uid(id);
+        if next.operators.iter().any(|o| o.uid == uid) {
+            continue;
+        }
+        let splits = control.resolve_start().map_err(|e| e.at(setup.place(id)))?;
+        next.operators.push(OperatorSnapshot {
+            uid,
+            name: setup.graph.node(id).name.clone(),
+            max_parallelism: None,
+            subtasks: vec![SubtaskSnapshot { splits, ..SubtaskSnapshot::default() }],
+        });
+        fixed = true;
+    }
+    if !fixed && manifest.started {
+        return Ok(manifest);
+    }
+    next.started = true;
+    publish(setup, &next)?;
+    crate::fault_point!("start.after_first_manifest");
+    Ok(next)
+}
+
+impl Setup {
+    /// The sources with their controls.
+    pub(super) fn sources(&self) -> impl Iterator<Item = (NodeId, Arc<dyn crate::connector::SourceControl>)> {
+        self.graph.nodes.iter().enumerate().filter_map(|(at, node)| match &node.kind {
+            Kind::Source(_, control) => Some((NodeId(at), Arc::clone(control))),
+            _ => None,
+        })
+    }
+
+    /// The sinks with their controls.
+    pub(super) fn sinks(&self) -> impl Iterator<Item = (NodeId, Arc<dyn SinkControl>)> {
+        self.graph.nodes.iter().enumerate().filter_map(|(at, node)| match &node.kind {
+            Kind::Sink(_, control) => Some((NodeId(at), Arc::clone(control))),
+            _ => None,
+        })
+    }
+
+    /// What a sink must know of the job.
+    pub(super) fn sink_facts(&self, id: NodeId) -> SinkFacts {
+        let (least_timeout, arithmetic) = self.options.checkpoint.least_transaction_timeout();
+        SinkFacts {
+            job: self.options.job.clone(),
+            uid: self.graph.uid(id),
+            parallelism: self.plan.parallelism(id),
+            transactions: self.options.transactions_per_subtask(),
+            least_timeout,
+            arithmetic,
+        }
+    }
+
+    /// An operator in words.
+    pub(super) fn place(&self, id: NodeId) -> String {
+        format!("operator {} ({})", self.graph.uid(id), self.graph.node(id).name)
+    }
+
+    fn planned(&self) -> Vec<Planned> {
+        (0..self.graph.nodes.len())
+            .map(|at| {
+                let (id, node) = (NodeId(at), &self.graph.nodes[at]);
+                let stateful = node.max_parallelism.is_some() || !matches!(node.kind, Kind::Operator(_));
+                Planned {
+                    uid: self.graph.uid(id),
+                    parallelism: self.plan.parallelism(id),
+                    max_parallelism: node.max_parallelism,
+                    stateful,
+                }
+            })
+            .collect()
+    }
+}
+
+/// What a failure of the start means for the process: a broken surrounding is told at once, not tried for ever.
+pub(super) fn is_final(failure: &Failure) -> bool {
+    matches!(failure.advice, Advice::Fenced | Advice::FixConfiguration | Advice::DataIsCorrupt | Advice::Bug)
+}
