@@ -4,3 +4,9 @@
 //! the Kafka protocol that recovery needs and librdkafka has not.
 
 pub mod raw;
+mod native;
+mod options;
+pub mod source;
+pub mod sink;
+
+pub use options::Connection;
