@@ -89,8 +89,12 @@ impl Client {
             }
         }
         let mut last = None;
+        let mut left = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
         for address in candidates {
-            match self.call_address(&address, request, versions, deadline) {
+            // One that swallows everything must not use up the time of the others.
+            let share = deadline.at_most(deadline.left() / left);
+            left -= 1;
+            match self.call_address(&address, request, versions, share) {
                 Err(error) if error.passes() && !deadline.passed() => last = Some(error),
                 other => return other,
             }
@@ -162,8 +166,6 @@ impl Client {
                     }
                     last = Some(Box::new(error));
                 }
-                // An inner deadline may only have been the limit of one request.
-                Err(Error::Deadline { last: inner, .. }) if inner.is_some() => last = inner,
                 other => return other,
             }
             thread::sleep(pause.mul_f64(0.5 + random::fraction() / 2.0).min(deadline.left()));

@@ -131,8 +131,9 @@ pub enum Error {
     /// The broker does not speak a version of the request that recovery needs.
     #[error(
         "Kafka broker {broker} {}, but versions {}..={} are needed: Tidegate needs Apache Kafka 3.0 or later",
-        match offered { Some((min, max)) => format!("speaks versions {min}..={max} of {request}"), None => format!("does not know the request {request}") },
-        needed.0, needed.1
+        spoken(request, *offered),
+        needed.0,
+        needed.1
     )]
     Version {
         /// `host:port`.
@@ -155,7 +156,7 @@ pub enum Error {
         problem: String,
     },
     /// The broker answered with an error code.
-    #[error("{request} on {subject}: Kafka broker {broker} answered {code}{}", text.as_deref().map(|t| format!(": {t}")).unwrap_or_default())]
+    #[error("{request} on {subject}: Kafka broker {broker} answered {code}{}", and(text.as_ref()))]
     Answer {
         /// `host:port`.
         broker: String,
@@ -169,7 +170,7 @@ pub enum Error {
         text: Option<String>,
     },
     /// Metadata names no leader for a partition, or does not list it.
-    #[error("topic {:?} partition {} has {}", at.topic, at.partition, match code { Some(c) => format!("no leader: {c}"), None => "no leader, or does not exist".to_owned() })]
+    #[error("topic {:?} partition {} has no leader{}", at.topic, at.partition, and(code.as_ref()))]
     NoLeader {
         /// The partition.
         at: TopicPartition,
@@ -177,7 +178,7 @@ pub enum Error {
         code: Option<Code>,
     },
     /// Some offsets of a group were not committed.
-    #[error("OffsetCommit of consumer group {group:?}: {}", list(&failures.iter().map(|(at, code)| format!("{at}: {code}")).collect::<Vec<_>>()))]
+    #[error("OffsetCommit of consumer group {group:?}: {}", refusals(failures))]
     OffsetsRefused {
         /// The group.
         group: String,
@@ -185,7 +186,7 @@ pub enum Error {
         failures: Vec<(TopicPartition, Code)>,
     },
     /// Everything was tried until the time was over.
-    #[error("{what}: not done within {budget:?}{}", last.as_deref().map(|e| format!("; the last attempt: {e}")).unwrap_or_default())]
+    #[error("{what}: not done within {budget:?}{}", and(last.as_ref()))]
     Deadline {
         /// The operation.
         what: String,
@@ -198,6 +199,22 @@ pub enum Error {
 
 fn list(items: &[String]) -> String {
     if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}
+
+fn spoken(request: &str, offered: Option<(i16, i16)>) -> String {
+    match offered {
+        Some((first, last)) => format!("speaks versions {first}..={last} of {request}"),
+        None => format!("does not know the request {request}"),
+    }
+}
+
+/// The rest of a sentence, if there is one.
+fn and(reason: Option<impl fmt::Display>) -> String {
+    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
+}
+
+fn refusals(failures: &[(TopicPartition, Code)]) -> String {
+    list(&failures.iter().map(|(at, code)| format!("{at}: {code}")).collect::<Vec<_>>())
 }
 
 impl Error {

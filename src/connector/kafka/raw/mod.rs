@@ -35,6 +35,10 @@ mod versions;
 mod deadline;
 mod error;
 mod code;
+#[cfg(test)]
+mod fake_broker;
+#[cfg(test)]
+mod tests;
 
 pub use check::Checked;
 pub use client::Client;
