@@ -149,7 +149,7 @@ mod tests {
             name: "sink".into(),
             max_parallelism: None,
             subtasks: vec![SubtaskSnapshot {
-                committables: vec![Committable { sequence: 7, evidence: vec![1, 2] }],
+                committables: vec![Committable { sequence: 7, deadline_ms: 0, evidence: vec![1, 2] }],
                 ..SubtaskSnapshot::default()
             }],
         });

@@ -12,6 +12,6 @@ pub mod kafka;
 pub use origin::Origins;
 pub use sink::{
     CommitScope, Committable, Completed, Evidence, Resolution, SinkCommitter, SinkControl, SinkFacts,
-    SinkParts, SinkWriter,
+    SinkParts, SinkSeat, SinkWriter,
 };
 pub use source::{DeadLetter, OffsetCommitter, Polled, SourceControl, SourceOutput, SourceReader};

@@ -5,7 +5,10 @@
 //! complete does the committer commit. After a crash the control resolves what the newest manifest lists.
 
 use crate::model::{Attempt, CheckpointId, Failure, JobId, OperatorUid, Record};
+use crate::host::metrics::Metrics;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A transaction that was prepared and is not known to be committed.
@@ -76,6 +79,24 @@ pub struct SinkParts<T> {
     pub writer: Box<dyn SinkWriter<T>>,
     /// For the committing thread.
     pub committer: Box<dyn SinkCommitter>,
+}
+
+/// Which subtask of a sink the parts are for.
+pub struct SinkSeat {
+    /// The job.
+    pub job: JobId,
+    /// The sink.
+    pub uid: OperatorUid,
+    /// The subtask, from 0.
+    pub subtask: u32,
+    /// How many transactions can be prepared, open or waiting at once.
+    pub transactions: u32,
+    /// How long anything may hold up a checkpoint before the attempt fails.
+    pub patience: Duration,
+    /// Set when the attempt is over.
+    pub cancelled: Arc<AtomicBool>,
+    /// Where metrics are kept.
+    pub metrics: Metrics,
 }
 
 /// Whose transactions are meant.

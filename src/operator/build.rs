@@ -25,6 +25,8 @@ pub struct BuildContext {
     pub cancelled: Arc<AtomicBool>,
     /// How long anything may hold up a checkpoint before the attempt fails.
     pub patience: Duration,
+    /// How many transactions a sink may have prepared, open or waiting at once.
+    pub transactions: u32,
     /// Where sinks leave their committers.
     pub committers: super::CommitterRegistry,
 }

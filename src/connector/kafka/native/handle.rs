@@ -49,6 +49,16 @@ impl Error {
         }
     }
 
+    /// As [`Error::take`], with the bare code beside it.
+    pub(super) fn take_code(error: *mut rd::rd_kafka_error_t) -> Option<(rd::rd_kafka_resp_err_t, Self)> {
+        if error.is_null() {
+            return None;
+        }
+        // SAFETY: the pointer is a live error object; `take` destroys it afterwards.
+        let code = unsafe { rd::rd_kafka_error_code(error) };
+        Self::take(error).map(|e| (code, e))
+    }
+
     /// From words of our own.
     pub(super) fn local(text: impl Into<String>) -> Self {
         Self {

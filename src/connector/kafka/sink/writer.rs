@@ -1,0 +1,151 @@
+//! The writing half of the transactional sink: records into the open transaction, and its preparation at a barrier.
+
+use super::evidence::Evidence;
+use super::outbox::{Lane, Outbox, lock, producer_failure};
+use super::pool::{Pool, Prepared};
+use super::KafkaSink;
+use crate::connector::kafka::options::raw_failure;
+use crate::connector::kafka::raw::{Client, Deadline, TransactionState};
+use crate::connector::{self, SinkWriter};
+use crate::host::clock;
+use crate::model::{CheckpointId, Failure, Record};
+use std::time::Duration;
+
+/// The transaction that records go into.
+struct Open {
+    slot: usize,
+    lane: Lane,
+    begun_at_ms: i64,
+}
+
+/// Writes into one transaction after the other.
+pub(super) struct Writer<T> {
+    sink: KafkaSink<T>,
+    pool: Pool,
+    patience: Duration,
+    outbox: Outbox<T>,
+    open: Option<Open>,
+    last_slot: usize,
+    next_sequence: u64,
+}
+
+impl<T> Writer<T> {
+    pub(super) fn new(sink: KafkaSink<T>, pool: Pool, patience: Duration, outbox: Outbox<T>) -> Self {
+        let last_slot = pool.len() - 1;
+        Self { sink, pool, patience, outbox, open: None, last_slot, next_sequence: 1 }
+    }
+
+    /// Begins the next transaction.
+    fn begin(&mut self) -> Result<Open, Failure> {
+        let (slot, producer) = loop {
+            match self.pool.open(self.last_slot, self.patience)? {
+                Some(opened) => break opened,
+                None => super::committer::warm_one(&self.sink, &self.pool)?,
+            }
+        };
+        self.last_slot = slot;
+        producer.begin_transaction().map_err(|e| producer_failure("begin", &self.pool.id(slot), &e))?;
+        Ok(Open { slot, lane: Lane::new(producer), begun_at_ms: clock::unix_millis() })
+    }
+
+    /// Hands what was collected to the open transaction, which is begun if need be.
+    fn hand_over(&mut self) -> Result<(), Failure> {
+        if self.outbox.is_empty() {
+            return Ok(());
+        }
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.begin()?,
+        };
+        let handed = self.outbox.hand_over(&mut open.lane);
+        self.open = Some(open);
+        handed
+    }
+}
+
+impl<T: Send + 'static> SinkWriter<T> for Writer<T> {
+    fn write(&mut self, record: Record<T>) -> Result<(), Failure> {
+        self.outbox.collect(&record.value)?;
+        if self.outbox.is_full() { self.hand_over() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        self.hand_over()?;
+        match &mut self.open {
+            Some(open) => open.lane.serve(self.outbox.names(), Duration::ZERO),
+            None => Ok(()),
+        }
+    }
+
+    fn prepare(&mut self, checkpoint: CheckpointId) -> Result<connector::Evidence, Failure> {
+        self.hand_over()?;
+        if let Some(open) = &mut self.open {
+            let pool = &self.pool;
+            open.lane.drain(self.outbox.names(), self.patience, || pool.is_cancelled())?;
+        }
+        crate::fault_point!("sink.after_drain");
+        if self.pool.has_unrecorded() {
+            crate::fault_point!("commit.before_recorded");
+        }
+        if let Some(Open { slot, lane: Lane { producer, tally, .. }, begun_at_ms }) = self.open.take() {
+            let written = tally.written(self.outbox.names());
+            assert!(!written.is_empty(), "a transaction is begun only for a record, and every record is delivered");
+            let sequence = self.next_sequence;
+            self.next_sequence += 1;
+            let deadline_ms = begun_at_ms + self.sink.transaction_timeout.as_millis() as i64;
+            let prepared = Prepared { sequence, deadline_ms, written, evidence: None };
+            self.pool.prepared(slot, producer, prepared);
+        }
+        let (pending, pool, client) = (self.pool.pending(), self.pool.clone(), self.outbox.client());
+        let patience = self.patience;
+        Ok(Box::new(move || {
+            let mut client = lock(&client);
+            let listed = pending.into_iter().map(|sequence| witness(&pool, &mut client, sequence, patience)).collect();
+            crate::fault_point!("sink.after_describe");
+            tracing::debug!(checkpoint = checkpoint.0, "evidence collected");
+            listed
+        }))
+    }
+}
+
+/// The evidence of one prepared transaction: by the broker's own word it is open and this one.
+fn witness(
+    pool: &Pool,
+    client: &mut Client,
+    sequence: u64,
+    patience: Duration,
+) -> Result<connector::Committable, Failure> {
+    let gone = || Failure::restart(format!("transaction number {sequence} vanished before its evidence was taken"));
+    let (slot, prepared) = pool.find(sequence).ok_or_else(gone)?;
+    if let Some(evidence) = prepared.evidence {
+        return Ok(evidence.into_committable(sequence, prepared.deadline_ms));
+    }
+    let id = pool.id(slot);
+    let described = client.describe_transaction(&id, Deadline::after(patience)).map_err(raw_failure)?;
+    let Some(described) = described.filter(|d| d.state == TransactionState::Ongoing) else {
+        return Err(Failure::restart(format!(
+            "transaction {id} is not open at its coordinator when it is prepared: aborted by its timeout, or by another \
+             process that uses this id"
+        )));
+    };
+    let missing = prepared.written.iter().find(|w| {
+        !described.partitions.iter().any(|p| p.topic == w.topic && p.partition == w.partition)
+    });
+    if let Some(w) = missing {
+        return Err(Failure::configuration(format!(
+            "the coordinator does not show topic {} partition {} in transaction {id}, so recovery could not be sure of it; \
+             allow Describe on the topic to this user",
+            w.topic, w.partition
+        )));
+    }
+    let evidence = Evidence {
+        id,
+        producer_id: described.producer_id,
+        epoch: described.producer_epoch,
+        start_ms: described.start_ms,
+        timeout_ms: described.timeout_ms,
+        written: prepared.written,
+    };
+    pool.describe(sequence, &evidence);
+    Ok(evidence.into_committable(sequence, prepared.deadline_ms))
+}
