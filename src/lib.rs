@@ -9,3 +9,4 @@ pub mod operator;
 pub mod graph;
 pub mod checkpoint;
 pub mod runtime;
+pub mod api;

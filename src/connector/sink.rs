@@ -4,8 +4,8 @@
 //! more) and opens the next. The evidence of the prepared transaction travels into the checkpoint; only when that is
 //! complete does the committer commit. After a crash the control resolves what the newest manifest lists.
 
-use crate::model::{Attempt, CheckpointId, Failure, JobId, OperatorUid, Record};
 use crate::host::metrics::Metrics;
+use crate::model::{Attempt, CheckpointId, Failure, JobId, OperatorUid, Record};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -2,8 +2,8 @@
 
 use super::Link;
 use crate::connector::{SinkControl, SourceControl};
-use crate::model::{MaxParallelism, OperatorUid};
-use crate::operator::{SourceFactory, StageFactory};
+use crate::model::OperatorUid;
+use crate::operator::{KeyGroups, SourceFactory, StageFactory};
 use std::sync::Arc;
 
 /// An operator's place in the graph, by order of creation.
@@ -58,8 +58,8 @@ pub struct Node {
     pub uid: Option<String>,
     /// As given by the user; else the job's.
     pub parallelism: Option<u32>,
-    /// The number of key groups, if it is keyed.
-    pub max_parallelism: Option<MaxParallelism>,
+    /// Its key groups, if it is keyed.
+    pub key_groups: Option<KeyGroups>,
     /// Whether it may share a task with its neighbours.
     pub chaining: bool,
     /// Where its records come from.
@@ -107,7 +107,7 @@ impl Graph {
                 ));
             }
             let node = &self.nodes[at];
-            let remembers = node.max_parallelism.is_some() || !matches!(node.kind, Kind::Operator(_));
+            let remembers = node.key_groups.is_some() || !matches!(node.kind, Kind::Operator(_));
             if node.uid.is_none() && remembers {
                 warnings.push(format!(
                     "operator {at} ({}) has no uid, so its state is found by its place as {uid}: give it one with \

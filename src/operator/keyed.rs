@@ -4,8 +4,8 @@ use super::process::user_failure;
 use super::{
     AnyStage, BuildContext, Context, Emitter, Frozen, FrozenPart, OpenContext, Signal, Stage, StageFactory,
 };
-use super::{Outputs, UserError};
-use crate::model::{Barrier, Failure, Key, KeyGroupRange, MaxParallelism, Record};
+use super::{KeyGroups, Outputs, UserError};
+use crate::model::{Barrier, Failure, Key, KeyGroupRange, Record};
 use crate::state::KeyedState;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -78,21 +78,22 @@ impl KeyedContext<'_> {
 pub struct KeyedFactory<In, F> {
     function: Mutex<F>,
     select: KeySelector<In>,
-    max: MaxParallelism,
+    groups: KeyGroups,
 }
 
 impl<In, F> KeyedFactory<In, F> {
     /// Each instance gets a clone of the function, and the key groups that the arithmetic gives it.
-    pub fn new(function: F, select: KeySelector<In>, max: MaxParallelism) -> Self {
-        Self { function: Mutex::new(function), select, max }
+    pub fn new(function: F, select: KeySelector<In>, groups: KeyGroups) -> Self {
+        Self { function: Mutex::new(function), select, groups }
     }
 }
 
 impl<In: Send + 'static, F: KeyedProcessFunction<In>> StageFactory for KeyedFactory<In, F> {
     fn build(&self, context: BuildContext, mut outputs: Outputs) -> Result<AnyStage, Failure> {
         let function = self.function.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let range = KeyGroupRange::of_subtask(context.info.subtask, context.info.parallelism, self.max);
-        let state = KeyedState::new(range, self.max);
+        let max = self.groups.get();
+        let range = KeyGroupRange::of_subtask(context.info.subtask, context.info.parallelism, max);
+        let state = KeyedState::new(range, max);
         let (select, next) = (Arc::clone(&self.select), outputs.take::<F::Out>(0));
         Ok(AnyStage::new::<In>(Box::new(Keyed { function, select, state, context, next })))
     }

@@ -7,6 +7,7 @@
 mod stage;
 mod context;
 mod emitter;
+mod key_groups;
 mod build;
 mod map;
 mod process;
@@ -17,6 +18,7 @@ mod source;
 pub use build::{AnyStage, BuildContext, Outputs, SourceFactory, SourceTask, StageFactory};
 pub use context::{Context, OpenContext, SubtaskInfo};
 pub use emitter::Emitter;
+pub use key_groups::KeyGroups;
 pub use keyed::{KeySelector, KeyedContext, KeyedFactory, KeyedProcessFunction};
 pub use map::{filter, flat_map, map, try_map};
 pub use process::{ProcessFactory, ProcessFunction, UserError};

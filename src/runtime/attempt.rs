@@ -15,6 +15,7 @@ use crate::connector::{Completed, OffsetCommitter};
 use crate::graph::NodeId;
 use crate::host::{clock, thread};
 use crate::model::{Attempt, Barrier, BarrierKind, CheckpointId, Failure, OperatorUid, TaskId};
+use crate::operator::KeyGroups;
 use prometheus::{IntCounter, IntGauge};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -404,7 +405,7 @@ impl<'a> Driver<'a> {
             next.operators.push(OperatorSnapshot {
                 uid,
                 name: node.name.clone(),
-                max_parallelism: node.max_parallelism,
+                max_parallelism: node.key_groups.as_ref().map(KeyGroups::get),
                 subtasks: subtasks.into_values().collect(),
             });
         }

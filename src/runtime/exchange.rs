@@ -4,8 +4,8 @@ use super::aligner::{Aligner, Decision};
 use super::gate::{Closed, Element, Gate, Sender};
 use crate::graph::{AnyGate, AnySender, InputTask, Link, Step};
 use crate::model::key_group::{hash_key, key_group_of, subtask_of};
-use crate::model::{Advice, Barrier, Failure, MaxParallelism, Record, Serializer};
-use crate::operator::{AnyStage, Frozen, KeySelector, Signal, Stage};
+use crate::model::{Advice, Barrier, Failure, Record, Serializer};
+use crate::operator::{AnyStage, Frozen, KeyGroups, KeySelector, Signal, Stage};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub enum RouteBy<T> {
     /// In turn.
     RoundRobin,
     /// By the key's group.
-    Key(KeySelector<T>, MaxParallelism),
+    Key(KeySelector<T>, KeyGroups),
     /// By the user's function of value and number of receivers; its result is taken modulo that number.
     Custom(Arc<dyn Fn(&T, u32) -> u32 + Send + Sync>),
 }
@@ -26,7 +26,7 @@ impl<T> Clone for RouteBy<T> {
     fn clone(&self) -> Self {
         match self {
             Self::RoundRobin => Self::RoundRobin,
-            Self::Key(select, max) => Self::Key(Arc::clone(select), *max),
+            Self::Key(select, max) => Self::Key(Arc::clone(select), max.clone()),
             Self::Custom(f) => Self::Custom(Arc::clone(f)),
         }
     }
@@ -120,10 +120,11 @@ impl<T> Output<T> {
                 self.turn = (self.turn + 1) % count;
                 self.turn
             }
-            RouteBy::Key(select, max) => {
+            RouteBy::Key(select, groups) => {
+                let max = groups.get();
                 self.scratch.clear();
                 select(value, &mut self.scratch);
-                subtask_of(key_group_of(hash_key(&self.scratch), *max), count as u32, *max) as usize
+                subtask_of(key_group_of(hash_key(&self.scratch), max), count as u32, max) as usize
             }
             RouteBy::Custom(f) => f(value, count as u32) as usize % count,
         }

@@ -117,18 +117,6 @@ pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcom
         problems.push("the job has no operators".to_owned());
     }
     let plan = Plan::of(&graph, options.parallelism.max(1));
-    for (at, node) in graph.nodes.iter().enumerate() {
-        let parallelism = plan.parallelism(crate::graph::NodeId(at));
-        if let Some(max) = node.max_parallelism
-            && parallelism > max.get()
-        {
-            problems.push(format!(
-                "operator {} has a parallelism of {parallelism}, above its maximum parallelism of {}",
-                node.name,
-                max.get()
-            ));
-        }
-    }
     if !problems.is_empty() {
         return Err(Failure::configuration(problems.join("\n")));
     }

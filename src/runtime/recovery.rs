@@ -10,6 +10,7 @@ use crate::checkpoint::{
 use crate::connector::{CommitScope, Resolution, SinkControl, SinkFacts};
 use crate::graph::{Kind, NodeId};
 use crate::model::{Advice, CheckpointId, Failure, OperatorUid};
+use crate::operator::KeyGroups;
 use std::sync::Arc;
 
 /// Replacements of one subtask's transactions in a row before recovery gives up.
@@ -71,6 +72,7 @@ pub(super) fn begin(setup: &Setup, fresh: bool) -> Result<Beginning, Failure> {
     if !manifest.finished {
         manifest = fix_start(setup, manifest)?;
     }
+    choose_key_groups(setup, &manifest)?;
     let planned: Vec<Planned> = setup.planned();
     let mut restore = plan(&manifest, &planned).map_err(|problem| {
         Failure::from(crate::checkpoint::Error::Mismatch { checkpoint: manifest.checkpoint.0, problem })
@@ -184,6 +186,19 @@ fn fix_start(setup: &Setup, manifest: Manifest) -> Result<Manifest, Failure> {
     Ok(next)
 }
 
+/// Fixes the number of key groups of every keyed operator.
+fn choose_key_groups(setup: &Setup, manifest: &Manifest) -> Result<(), Failure> {
+    for (at, node) in setup.graph.nodes.iter().enumerate() {
+        let (id, Some(groups)) = (NodeId(at), &node.key_groups) else { continue };
+        let uid = setup.graph.uid(id);
+        let then = manifest.operators.iter().find(|o| o.uid == uid).and_then(|o| o.max_parallelism);
+        groups
+            .choose(then, setup.plan.parallelism(id))
+            .map_err(|problem| Failure::configuration(problem).at(setup.place(id)))?;
+    }
+    Ok(())
+}
+
 impl Setup {
     /// The sources with their controls.
     pub(super) fn sources(&self) -> impl Iterator<Item = (NodeId, Arc<dyn crate::connector::SourceControl>)> {
@@ -223,11 +238,11 @@ impl Setup {
         (0..self.graph.nodes.len())
             .map(|at| {
                 let (id, node) = (NodeId(at), &self.graph.nodes[at]);
-                let stateful = node.max_parallelism.is_some() || !matches!(node.kind, Kind::Operator(_));
+                let stateful = node.key_groups.is_some() || !matches!(node.kind, Kind::Operator(_));
                 Planned {
                     uid: self.graph.uid(id),
                     parallelism: self.plan.parallelism(id),
-                    max_parallelism: node.max_parallelism,
+                    max_parallelism: node.key_groups.as_ref().map(KeyGroups::get),
                     stateful,
                 }
             })

@@ -1,8 +1,8 @@
 //! The committing half of the transactional sink: while its producer lives, librdkafka commits.
 
-use super::pool::Pool;
-use super::outbox::producer_failure;
 use super::KafkaSink;
+use super::outbox::producer_failure;
+use super::pool::Pool;
 use crate::connector::kafka::native::{self, Producer};
 use crate::connector::{Completed, SinkCommitter};
 use crate::host::clock;
@@ -90,11 +90,13 @@ pub(super) fn initialised<T>(
     loop {
         match producer.init_transactions(TURN) {
             Ok(()) => return Ok(producer),
-            Err(e) if (goes_on(&e) || e.name == "CONCURRENT_TRANSACTIONS") && clock::now() < deadline && !is_over() => {
+            Err(e)
+                if (goes_on(&e) || e.name == "CONCURRENT_TRANSACTIONS")
+                    && clock::now() < deadline
+                    && !is_over() =>
+            {
                 // Reports and errors of the producer as a whole come only here.
-                producer
-                    .poll(Duration::ZERO, |_| {})
-                    .map_err(|e| producer_failure("initialise", id, &e))?;
+                producer.poll(Duration::ZERO, |_| {}).map_err(|e| producer_failure("initialise", id, &e))?;
             }
             Err(e) => return Err(producer_failure("initialise", id, &e)),
         }

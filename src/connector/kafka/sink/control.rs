@@ -14,9 +14,7 @@ use super::{Delivery, KafkaSink, OnLost};
 use crate::connector::kafka::native::Producer;
 use crate::connector::kafka::options::raw_failure;
 use crate::connector::kafka::raw::{Client, ConfigResource, Deadline, TopicPartition};
-use crate::connector::{
-    CommitScope, Committable, Resolution, SinkControl, SinkFacts, SinkParts, SinkSeat,
-};
+use crate::connector::{CommitScope, Committable, Resolution, SinkControl, SinkFacts, SinkParts, SinkSeat};
 use crate::model::{Advice, Failure, JobId};
 use std::time::Duration;
 
@@ -37,7 +35,8 @@ impl<T: Send + Sync + 'static> KafkaSink<T> {
             let plain = Plain::new(outbox, Lane::new(producer), self.delivery, seat.patience);
             return Ok(SinkParts { writer: Box::new(plain), committer: Box::new(NothingToCommit) });
         }
-        let ids = (0..seat.transactions).map(|n| id_of(&seat.job, &seat.uid.0, seat.subtask, IdSlot::Turn(n)));
+        let ids =
+            (0..seat.transactions).map(|n| id_of(&seat.job, &seat.uid.0, seat.subtask, IdSlot::Turn(n)));
         let pool = Pool::new(ids.collect(), seat.cancelled.clone());
         let subtask = seat.subtask.to_string();
         let committed = seat.metrics.own_counter(
@@ -57,7 +56,8 @@ impl<T: Send + Sync + 'static> KafkaSink<T> {
     /// The timeout must be one that the broker allows and that the job's settings can keep.
     fn check_timeout(&self, client: &mut Client, facts: &SinkFacts, broker: i32) -> Result<(), Failure> {
         let deadline = Deadline::after(CHECK);
-        let config = client.describe_configs(&ConfigResource::Broker(broker), deadline).map_err(raw_failure)?;
+        let config =
+            client.describe_configs(&ConfigResource::Broker(broker), deadline).map_err(raw_failure)?;
         let maximum = config.get("transaction.max.timeout.ms").and_then(|v| v.parse::<u64>().ok());
         let problem = timeout_problem(self.transaction_timeout, facts, maximum.map(Duration::from_millis));
         problem.map_or(Ok(()), |text| Err(Failure::configuration(text)))
@@ -95,7 +95,7 @@ impl<T: Send + Sync + 'static> SinkControl for KafkaSink<T> {
             // What recovery will need is done once now: reach every broker, read the log, describe each id.
             client.check(&logs, deadline).map_err(raw_failure)?;
             if let Some(broker) = metadata.brokers.first() {
-                self.check_timeout(&mut client, facts, broker.node_id)?;
+                self.check_timeout(&mut client, facts, broker.id)?;
             }
             for id in pool_ids(facts) {
                 client.describe_transaction(&id, deadline).map_err(raw_failure)?;
@@ -135,7 +135,11 @@ impl<T: Send + Sync + 'static> SinkControl for KafkaSink<T> {
                 }
                 Fate::Aborted => aborted.push((evidence.clone(), committable.sequence)),
                 Fate::Gone if self.on_lost == OnLost::Accept => {
-                    tracing::error!(id = evidence.id, records = evidence.records(), "gone from the log, as accepted");
+                    tracing::error!(
+                        id = evidence.id,
+                        records = evidence.records(),
+                        "gone from the log, as accepted"
+                    );
                 }
                 Fate::Gone => {
                     return Err(Failure::new(

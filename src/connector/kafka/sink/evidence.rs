@@ -50,7 +50,10 @@ impl Evidence {
         let corrupt = |problem: String| {
             Failure::new(
                 Advice::DataIsCorrupt,
-                format!("the evidence of transaction number {} cannot be read: {problem}", committable.sequence),
+                format!(
+                    "the evidence of transaction number {} cannot be read: {problem}",
+                    committable.sequence
+                ),
             )
         };
         match committable.evidence.split_first() {
@@ -66,7 +69,10 @@ impl Evidence {
             .written
             .iter()
             .map(|w| {
-                format!("topic {} partition {} offsets {} to {} ({} records)", w.topic, w.partition, w.first, w.last, w.count)
+                format!(
+                    "topic {} partition {} offsets {} to {} ({} records)",
+                    w.topic, w.partition, w.first, w.last, w.count
+                )
             })
             .collect();
         places.join(", ")

@@ -1,7 +1,7 @@
 //! The sink without transactions: at least once (every record acknowledged before a checkpoint), or no promise.
 
-use super::outbox::{Lane, Outbox, over};
 use super::Delivery;
+use super::outbox::{Lane, Outbox, over};
 use crate::connector::{self, Completed, SinkCommitter, SinkWriter};
 use crate::model::{CheckpointId, Failure, Record};
 use std::time::Duration;

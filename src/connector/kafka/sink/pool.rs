@@ -110,7 +110,11 @@ impl Pool {
 
     /// Takes a ready transaction's producer, in the order of the slots after `after`, waiting for one at most
     /// `patience`. `Ok(None)` says that none is ready but one could be warmed.
-    pub(super) fn open(&self, after: usize, patience: Duration) -> Result<Option<(usize, Producer)>, Failure> {
+    pub(super) fn open(
+        &self,
+        after: usize,
+        patience: Duration,
+    ) -> Result<Option<(usize, Producer)>, Failure> {
         let deadline = clock::now() + patience;
         let mut slots = self.lock();
         loop {
@@ -170,7 +174,9 @@ impl Pool {
     /// Slot and facts of a transaction, prepared or committed since.
     pub(super) fn find(&self, sequence: u64) -> Option<(usize, Prepared)> {
         self.lock().iter().enumerate().find_map(|(at, s)| match &s.state {
-            State::Prepared(_, p) | State::Committing(p) | State::Committed(_, p) if p.sequence == sequence => {
+            State::Prepared(_, p) | State::Committing(p) | State::Committed(_, p)
+                if p.sequence == sequence =>
+            {
                 Some((at, p.clone()))
             }
             _ => None,
@@ -189,7 +195,10 @@ impl Pool {
     }
 
     /// Takes a prepared transaction to commit it; `None` if it is committed already.
-    pub(super) fn take_prepared(&self, sequence: u64) -> Result<Option<(usize, Producer, Prepared)>, Failure> {
+    pub(super) fn take_prepared(
+        &self,
+        sequence: u64,
+    ) -> Result<Option<(usize, Producer, Prepared)>, Failure> {
         let mut slots = self.lock();
         for (at, slot) in slots.iter_mut().enumerate() {
             match std::mem::replace(&mut slot.state, State::Cold) {

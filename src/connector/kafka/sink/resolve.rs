@@ -54,11 +54,20 @@ pub(super) fn settle(
             Verdict::Open => {
                 crate::fault_point!("resolve.before_end_transaction");
                 let outcome = client
-                    .end_transaction(&evidence.id, evidence.producer(), end == End::Commit, deadline.at_most(REQUEST))
+                    .end_transaction(
+                        &evidence.id,
+                        evidence.producer(),
+                        end == End::Commit,
+                        deadline.at_most(REQUEST),
+                    )
                     .map_err(raw_failure)?;
                 crate::fault_point!("resolve.after_end_transaction");
                 if !matches!(outcome, EndOutcome::Accepted | EndOutcome::UnderWay) {
-                    tracing::info!(id = evidence.id, ?outcome, "the end of a transaction is not answered as expected, asking");
+                    tracing::info!(
+                        id = evidence.id,
+                        ?outcome,
+                        "the end of a transaction is not answered as expected, asking"
+                    );
                 }
             }
             Verdict::LookForMarker => match look(client, evidence, deadline)? {

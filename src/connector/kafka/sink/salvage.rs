@@ -48,7 +48,11 @@ pub(super) fn salvage<T>(
         match find(client, evidence, deadline)? {
             Ok(partitions) => found.extend(partitions),
             Err(lost) if sink.on_lost == OnLost::Accept => {
-                tracing::error!(id = evidence.id, records = evidence.records(), "records are lost, as accepted: {lost}");
+                tracing::error!(
+                    id = evidence.id,
+                    records = evidence.records(),
+                    "records are lost, as accepted: {lost}"
+                );
             }
             Err(lost) => {
                 return Err(Failure::new(
@@ -71,7 +75,12 @@ pub(super) fn salvage<T>(
         .find(|id| !in_use.contains(id))
         .ok_or_else(|| Failure::new(Advice::Bug, "both salvage ids of a subtask are in use".to_owned()))?;
     let records: u64 = found.iter().map(|f| f.written.count).sum();
-    tracing::warn!(id, records, transactions = aborted.len(), "salvaging the records of aborted transactions");
+    tracing::warn!(
+        id,
+        records,
+        transactions = aborted.len(),
+        "salvaging the records of aborted transactions"
+    );
     let begun_at_ms = clock::unix_millis();
     let producer = initialised(sink, &id, || deadline.passed())?;
     producer.begin_transaction().map_err(|e| producer_failure("begin", &id, &e))?;
@@ -85,11 +94,15 @@ pub(super) fn salvage<T>(
     let written = lane.tally.written(&names);
     let delivered: u64 = written.iter().map(|w| w.count).sum();
     if delivered != records {
-        return Err(Failure::restart(format!("salvage {id}: {delivered} of {records} records were delivered")));
+        return Err(Failure::restart(format!(
+            "salvage {id}: {delivered} of {records} records were delivered"
+        )));
     }
     let described = client.describe_transaction(&id, deadline).map_err(raw_failure)?;
     let Some(d) = described.filter(|d| d.state == TransactionState::Ongoing) else {
-        return Err(Failure::restart(format!("salvage transaction {id} is not open after its records were written")));
+        return Err(Failure::restart(format!(
+            "salvage transaction {id} is not open after its records were written"
+        )));
     };
     let evidence = Evidence {
         id,

@@ -1,9 +1,9 @@
 //! The writing half of the transactional sink: records into the open transaction, and its preparation at a barrier.
 
+use super::KafkaSink;
 use super::evidence::Evidence;
 use super::outbox::{Lane, Outbox, lock, producer_failure};
 use super::pool::{Pool, Prepared};
-use super::KafkaSink;
 use crate::connector::kafka::options::raw_failure;
 use crate::connector::kafka::raw::{Client, Deadline, TransactionState};
 use crate::connector::{self, SinkWriter};
@@ -89,7 +89,10 @@ impl<T: Send + 'static> SinkWriter<T> for Writer<T> {
         }
         if let Some(Open { slot, lane: Lane { producer, tally, .. }, begun_at_ms }) = self.open.take() {
             let written = tally.written(self.outbox.names());
-            assert!(!written.is_empty(), "a transaction is begun only for a record, and every record is delivered");
+            assert!(
+                !written.is_empty(),
+                "a transaction is begun only for a record, and every record is delivered"
+            );
             let sequence = self.next_sequence;
             self.next_sequence += 1;
             let deadline_ms = begun_at_ms + self.sink.transaction_timeout.as_millis() as i64;
@@ -100,7 +103,8 @@ impl<T: Send + 'static> SinkWriter<T> for Writer<T> {
         let patience = self.patience;
         Ok(Box::new(move || {
             let mut client = lock(&client);
-            let listed = pending.into_iter().map(|sequence| witness(&pool, &mut client, sequence, patience)).collect();
+            let listed =
+                pending.into_iter().map(|sequence| witness(&pool, &mut client, sequence, patience)).collect();
             crate::fault_point!("sink.after_describe");
             tracing::debug!(checkpoint = checkpoint.0, "evidence collected");
             listed
@@ -115,7 +119,8 @@ fn witness(
     sequence: u64,
     patience: Duration,
 ) -> Result<connector::Committable, Failure> {
-    let gone = || Failure::restart(format!("transaction number {sequence} vanished before its evidence was taken"));
+    let gone =
+        || Failure::restart(format!("transaction number {sequence} vanished before its evidence was taken"));
     let (slot, prepared) = pool.find(sequence).ok_or_else(gone)?;
     if let Some(evidence) = prepared.evidence {
         return Ok(evidence.into_committable(sequence, prepared.deadline_ms));
@@ -128,9 +133,10 @@ fn witness(
              process that uses this id"
         )));
     };
-    let missing = prepared.written.iter().find(|w| {
-        !described.partitions.iter().any(|p| p.topic == w.topic && p.partition == w.partition)
-    });
+    let missing = prepared
+        .written
+        .iter()
+        .find(|w| !described.partitions.iter().any(|p| p.topic == w.topic && p.partition == w.partition));
     if let Some(w) = missing {
         return Err(Failure::configuration(format!(
             "the coordinator does not show topic {} partition {} in transaction {id}, so recovery could not be sure of it; \

@@ -1,0 +1,71 @@
+//! Counts clicks per URL: reads `{"user":"u12","url":"/p/47","ts":1700000000123}`, writes for every click
+//! `{"url":"/p/47","count":3}` keyed by the URL.
+
+mod flags;
+
+use serde::{Deserialize, Serialize};
+use tidegate::api::prelude::*;
+
+/// What is read; other fields are ignored.
+#[derive(Clone, Serialize, Deserialize)]
+struct Click {
+    url: String,
+}
+
+/// What is written.
+#[derive(Clone, Serialize, Deserialize)]
+struct Counted {
+    url: String,
+    count: u64,
+}
+
+/// One counter for each URL.
+#[derive(Clone, Default)]
+struct CountClicks {
+    count: Option<ValueState<u64>>,
+}
+
+impl KeyedProcessFunction<Click> for CountClicks {
+    type Out = Counted;
+
+    fn open(&mut self, context: &mut OpenContext<'_>) -> Result<(), UserError> {
+        self.count = Some(context.value_state("count")?);
+        Ok(())
+    }
+
+    fn process(
+        &mut self,
+        click: Click,
+        context: &mut KeyedContext<'_>,
+        out: &mut Emitter<'_, Counted>,
+    ) -> Result<(), UserError> {
+        let state = self.count.expect("open has declared it");
+        let count = state.get(context)?.unwrap_or(0) + 1;
+        state.set(context, count)?;
+        out.emit(Counted { url: click.url, count });
+        Ok(())
+    }
+}
+
+fn main() -> std::process::ExitCode {
+    flags::main(|flags, job| {
+        let kafka = flags.connection();
+        let clicks = KafkaSource::json::<Click>(kafka.clone(), &flags.group)
+            .topics([&flags.input])
+            .start(flags.start())
+            .bounded(flags.until_end);
+        let counts = KafkaSink::new(kafka, &flags.output, |counted: &Counted, record| {
+            record.key(counted.url.as_bytes());
+            record.json(counted)
+        })
+        .delivery(flags.delivery)
+        .transaction_timeout(flags.transaction_timeout);
+        job.source("clicks", clicks)
+            .uid("clicks")
+            .key_by(|click: &Click| &click.url)
+            .process("count", CountClicks::default())
+            .uid("count")
+            .sink("counts", counts)
+            .uid("counts");
+    })
+}
