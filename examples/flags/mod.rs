@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use std::time::Duration;
-use tidegate::api::{Connection, Delivery, Job, JobOptions, RestartPolicy, StopHandle, Start};
+use tidegate::api::{Connection, Delivery, Job, JobOptions, RestartPolicy, Start, StopHandle};
 use tidegate::host::thread;
 use tidegate::model::{Failure, JobId};
 
@@ -98,8 +98,11 @@ impl Flags {
         options.checkpoint.tolerable_failures = self.tolerable_failures;
         options.checkpoint.retained = self.retained;
         options.checkpoint.restart_budget = self.restart_budget;
-        options.restart =
-            RestartPolicy { initial_delay: self.restart_delay, limit: self.restart_limit, ..RestartPolicy::default() };
+        options.restart = RestartPolicy {
+            initial_delay: self.restart_delay,
+            limit: self.restart_limit,
+            ..RestartPolicy::default()
+        };
         Ok(options)
     }
 }
@@ -108,7 +111,8 @@ impl Flags {
 /// usage.
 pub fn main(build: impl FnOnce(&Flags, &Job)) -> std::process::ExitCode {
     let flags = Flags::parse();
-    let filter = tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "info".into());
+    let filter =
+        tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     match run(&flags, build) {
         Ok(()) => std::process::ExitCode::SUCCESS,
@@ -122,8 +126,9 @@ pub fn main(build: impl FnOnce(&Flags, &Job)) -> std::process::ExitCode {
 fn run(flags: &Flags, build: impl FnOnce(&Flags, &Job)) -> Result<(), Failure> {
     let stop = StopHandle::default();
     let signalled = stop.clone();
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
-        .map_err(|e| Failure::configuration(format!("signals cannot be handled: {e}")))?;
+    let mut signals =
+        signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
+            .map_err(|e| Failure::configuration(format!("signals cannot be handled: {e}")))?;
     thread::spawn("signals", move || signals.forever().for_each(|_| signalled.stop()))
         .map_err(|e| Failure::configuration(format!("no thread for signals: {e}")))?;
     let job = Job::new();

@@ -295,8 +295,8 @@ impl Protocol {
             return;
         }
         self.next_id = checkpoint.next();
-        // Kept in step with the interval, but never a burst of triggers after a long pause.
-        self.next_trigger = (self.next_trigger + self.settings.interval).max(now);
+        // Counted from the trigger itself: a late one is not followed by a burst.
+        self.next_trigger = now + self.settings.interval;
         let kind = if self.end_requested { BarrierKind::Last } else { BarrierKind::Periodic };
         let phase = Phase::Waiting { missing: self.tasks.clone(), deadline: now + self.settings.timeout };
         self.pending = Some(Pending { checkpoint, kind, phase });
