@@ -31,7 +31,7 @@ const OFFSETS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs one attempt to its end.
 pub(super) fn run(setup: &Setup, attempt: Attempt) -> Result<Outcome, Failure> {
-    let beginning = recovery::begin(setup, setup.options.fresh && attempt == Attempt(1))?;
+    let beginning = recovery::begin(setup)?;
     if beginning.manifest.finished {
         tracing::info!(checkpoint = beginning.manifest.checkpoint.0, "the job has come to its end before");
         let checkpoint = beginning.manifest.checkpoint.0;

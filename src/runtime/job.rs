@@ -7,8 +7,9 @@ use crate::checkpoint::{Sequence, Settings};
 use crate::graph::{Graph, Plan};
 use crate::host::metrics::Metrics;
 use crate::host::{clock, random};
-use crate::model::{Attempt, Failure, JobId};
+use crate::model::{Attempt, Failure, Generation, JobId};
 use crate::storage;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -100,6 +101,8 @@ pub(super) struct Setup {
     pub(super) options: JobOptions,
     pub(super) sequence: Sequence,
     pub(super) stop: StopHandle,
+    /// The generation under which this process has claimed the job last.
+    pub(super) claimed: Cell<Option<Generation>>,
 }
 
 /// Runs the job on the calling thread until it ends.
@@ -123,7 +126,7 @@ pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcom
     let store = storage::open(&options.checkpoints, &folder_of(&options.job))
         .map_err(|e| Failure::from(crate::checkpoint::Error::from(e)))?;
     let sequence = Sequence::new(store, options.job.clone());
-    let setup = Setup { graph, plan, options, sequence, stop };
+    let setup = Setup { graph, plan, options, sequence, stop, claimed: Cell::new(None) };
     recovery::check(&setup)?;
     supervise(&setup)
 }

@@ -56,8 +56,15 @@ pub(super) fn check(setup: &Setup) -> Result<(), Failure> {
 }
 
 /// Claims the job and brings everything into the state that the newest manifest promises.
-pub(super) fn begin(setup: &Setup, fresh: bool) -> Result<Beginning, Failure> {
-    let mut manifest = setup.sequence.claim(fresh)?;
+///
+/// A process that owned the job before and meets a newer owner is fenced; it does not claim the job back.
+pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
+    let owned = setup.claimed.get();
+    if let Some(ours) = owned {
+        setup.sequence.check_owner(ours)?;
+    }
+    let mut manifest = setup.sequence.claim(setup.options.fresh && owned.is_none())?;
+    setup.claimed.set(Some(manifest.generation));
     crate::fault_point!("start.after_claim");
     let first_id = manifest.reserved;
     tracing::info!(
@@ -118,7 +125,12 @@ fn resolve(setup: &Setup, mut manifest: Manifest) -> Result<Manifest, Failure> {
                     break;
                 }
                 match control.resolve(&scope, listed)? {
-                    Resolution::Resolved => break,
+                    Resolution::Resolved => {
+                        if salvages > 0 {
+                            crate::fault_point!("salvage.after_commit");
+                        }
+                        break;
+                    }
                     Resolution::Replaced(replacement) => {
                         let mut next = setup.sequence.next(&manifest, Cause::Resolution, manifest.checkpoint);
                         next.operators[at].subtasks[subtask].committables = vec![replacement];

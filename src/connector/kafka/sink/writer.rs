@@ -5,11 +5,14 @@ use super::evidence::Evidence;
 use super::outbox::{Lane, Outbox, lock, producer_failure};
 use super::pool::{Pool, Prepared};
 use crate::connector::kafka::options::raw_failure;
-use crate::connector::kafka::raw::{Client, Deadline, TransactionState};
+use crate::connector::kafka::raw::{Client, Deadline, ErrorKind, TransactionState};
 use crate::connector::{self, SinkWriter};
 use crate::host::clock;
 use crate::model::{CheckpointId, Failure, Record};
 use std::time::Duration;
+
+/// One wait for the coordinator; between two it is looked whether the attempt is over.
+const TURN: Duration = Duration::from_secs(1);
 
 /// The transaction that records go into.
 struct Open {
@@ -126,7 +129,13 @@ fn witness(
         return Ok(evidence.into_committable(sequence, prepared.deadline_ms));
     }
     let id = pool.id(slot);
-    let described = client.describe_transaction(&id, Deadline::after(patience)).map_err(raw_failure)?;
+    let deadline = Deadline::after(patience);
+    let described = loop {
+        match client.describe_transaction(&id, deadline.at_most(TURN)) {
+            Err(e) if e.kind() == ErrorKind::Deadline && !deadline.passed() && !pool.is_cancelled() => {}
+            other => break other.map_err(raw_failure)?,
+        }
+    };
     let Some(described) = described.filter(|d| d.state == TransactionState::Ongoing) else {
         return Err(Failure::restart(format!(
             "transaction {id} is not open at its coordinator when it is prepared: aborted by its timeout, or by another \
