@@ -15,6 +15,28 @@ fn property(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// Properties from a file.
+#[derive(Clone)]
+pub struct Properties(Vec<(String, String)>);
+
+impl std::fmt::Debug for Properties {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // They may hold secrets.
+        write!(f, "{} properties", self.0.len())
+    }
+}
+
+fn properties_file(path: &str) -> Result<Properties, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+    let mut properties = Vec::new();
+    for (number, line) in text.lines().enumerate().map(|(n, line)| (n + 1, line.trim())) {
+        if !line.is_empty() && !line.starts_with('#') {
+            properties.push(property(line).map_err(|e| format!("line {number}: {e}"))?);
+        }
+    }
+    Ok(Properties(properties))
+}
+
 /// Reads one topic, writes another, keeps its state in checkpoints.
 #[derive(Debug, Parser)]
 #[command(version)]
@@ -70,6 +92,9 @@ pub struct Flags {
     /// Restarts in a row before the job gives up; without it, it never does
     #[arg(long)]
     pub restart_limit: Option<u32>,
+    /// A file of librdkafka properties for all clients, NAME=VALUE a line, as config/client.properties shows
+    #[arg(long, value_name = "FILE", value_parser = properties_file)]
+    pub client_properties: Option<Properties>,
     /// A librdkafka property for all clients, such as security.protocol=sasl_ssl; may be repeated
     #[arg(long = "property", value_name = "NAME=VALUE", value_parser = property)]
     pub properties: Vec<(String, String)>,
@@ -79,7 +104,8 @@ impl Flags {
     /// How the cluster is reached.
     pub fn connection(&self) -> Connection {
         let connection = Connection::new(&self.bootstrap);
-        self.properties.iter().fold(connection, |c, (name, value)| c.property(name, value))
+        let from_file = self.client_properties.iter().flat_map(|file| &file.0);
+        from_file.chain(&self.properties).fold(connection, |c, (name, value)| c.property(name, value))
     }
 
     /// Where reading begins.
