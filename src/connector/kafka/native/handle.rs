@@ -25,8 +25,7 @@ impl Error {
     /// From a bare error code.
     pub(super) fn of(code: rd::rd_kafka_resp_err_t) -> Self {
         // SAFETY: both functions return static strings for any code.
-        let (name, text) =
-            unsafe { (words(rd::rd_kafka_err2name(code)), words(rd::rd_kafka_err2str(code))) };
+        let (name, text) = unsafe { (words(rd::rd_kafka_err2name(code)), words(rd::rd_kafka_err2str(code))) };
         Self { name, text, retriable: false, requires_abort: false, fatal: false }
     }
 

@@ -1,8 +1,8 @@
 //! A producer: batches in, delivery reports out, transactions step by step.
 
 use super::handle::{Error, Handle};
-use rdkafka::bindings as rd;
 use rd::rd_kafka_resp_err_t as Code;
+use rdkafka::bindings as rd;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::raw::c_int;
@@ -61,7 +61,8 @@ impl Producer {
         if let Some(at) = self.topics.iter().position(|t| t.name == name) {
             return Ok(at);
         }
-        let text = CString::new(name).map_err(|_| Error::local(format!("topic name {name:?} has a zero byte")))?;
+        let text =
+            CString::new(name).map_err(|_| Error::local(format!("topic name {name:?} has a zero byte")))?;
         // SAFETY: instance and name are live; the topic's handle is released in `drop`, before the instance.
         let handle =
             unsafe { rd::rd_kafka_topic_new(self.handle.ptr(), text.as_ptr(), std::ptr::null_mut()) };
@@ -119,7 +120,9 @@ impl Producer {
         // What was refused for a full queue must be the tail, or the order of a key would break.
         let later = self.messages[at..].iter().any(|m| m.err == Code::RD_KAFKA_RESP_ERR_NO_ERROR);
         if later {
-            return Err(Error::local("librdkafka took a later record of a batch after it refused an earlier one"));
+            return Err(Error::local(
+                "librdkafka took a later record of a batch after it refused an earlier one",
+            ));
         }
         Ok(at)
     }
@@ -162,10 +165,17 @@ impl Producer {
         let mut any = false;
         for (name, value) in headers {
             any = true;
-            let (pointer, length) = value.map_or((std::ptr::null(), 0), |v| (not_null(v).cast_const(), v.len()));
+            let (pointer, length) =
+                value.map_or((std::ptr::null(), 0), |v| (not_null(v).cast_const(), v.len()));
             // SAFETY: name and value are live and copied; lengths are theirs.
             unsafe {
-                rd::rd_kafka_header_add(list, name.as_ptr().cast(), name.len() as isize, pointer, length as isize);
+                rd::rd_kafka_header_add(
+                    list,
+                    name.as_ptr().cast(),
+                    name.len() as isize,
+                    pointer,
+                    length as isize,
+                );
             }
         }
         if any {
@@ -217,12 +227,20 @@ impl Producer {
                     }
                     let error =
                         (message.err != Code::RD_KAFKA_RESP_ERR_NO_ERROR).then(|| Error::of(message.err));
-                    report(Delivery { topic: known.1, partition: message.partition, offset: message.offset, error });
+                    report(Delivery {
+                        topic: known.1,
+                        partition: message.partition,
+                        offset: message.offset,
+                        error,
+                    });
                 }
             } else if kind == rd::RD_KAFKA_EVENT_ERROR {
                 // SAFETY: the event is live; its text is copied before it is destroyed.
                 let (code, text) = unsafe {
-                    (rd::rd_kafka_event_error(event), super::handle::words(rd::rd_kafka_event_error_string(event)))
+                    (
+                        rd::rd_kafka_event_error(event),
+                        super::handle::words(rd::rd_kafka_event_error_string(event)),
+                    )
                 };
                 if code == Code::RD_KAFKA_RESP_ERR__FATAL {
                     failed = Some(self.fatal_error());
@@ -262,7 +280,8 @@ impl Producer {
     /// See librdkafka: fences former producers of the id, aborts their open transaction.
     pub(in crate::connector::kafka) fn init_transactions(&self, timeout: Duration) -> Result<(), Error> {
         // SAFETY: the instance is live; the error is taken over.
-        Error::take(unsafe { rd::rd_kafka_init_transactions(self.handle.ptr(), millis(timeout)) }).map_or(Ok(()), Err)
+        Error::take(unsafe { rd::rd_kafka_init_transactions(self.handle.ptr(), millis(timeout)) })
+            .map_or(Ok(()), Err)
     }
 
     /// Begins a transaction; sends nothing.
@@ -274,7 +293,8 @@ impl Producer {
     /// Commits. After a time-out the call is still pending, and only this same call may follow.
     pub(in crate::connector::kafka) fn commit_transaction(&self, timeout: Duration) -> Result<(), Error> {
         // SAFETY: as above.
-        Error::take(unsafe { rd::rd_kafka_commit_transaction(self.handle.ptr(), millis(timeout)) }).map_or(Ok(()), Err)
+        Error::take(unsafe { rd::rd_kafka_commit_transaction(self.handle.ptr(), millis(timeout)) })
+            .map_or(Ok(()), Err)
     }
 }
 
@@ -295,7 +315,10 @@ impl Drop for Producer {
         }
         // SAFETY: as above. What is still queued is not waited for: an open transaction is resolved by recovery.
         unsafe {
-            rd::rd_kafka_purge(self.handle.ptr(), (rd::RD_KAFKA_PURGE_F_QUEUE | rd::RD_KAFKA_PURGE_F_INFLIGHT) as c_int);
+            rd::rd_kafka_purge(
+                self.handle.ptr(),
+                (rd::RD_KAFKA_PURGE_F_QUEUE | rd::RD_KAFKA_PURGE_F_INFLIGHT) as c_int,
+            );
             rd::rd_kafka_queue_destroy(self.reports);
         }
     }
