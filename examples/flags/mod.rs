@@ -17,7 +17,7 @@ fn property(text: &str) -> Result<(String, String), String> {
 
 /// Properties from a file.
 #[derive(Clone)]
-pub struct Properties(Vec<(String, String)>);
+pub(crate) struct Properties(Vec<(String, String)>);
 
 impl std::fmt::Debug for Properties {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -40,81 +40,81 @@ fn properties_file(path: &str) -> Result<Properties, String> {
 /// Reads one topic, writes another, keeps its state in checkpoints.
 #[derive(Debug, Parser)]
 #[command(version)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Kafka brokers, host:port[,host:port…]
     #[arg(long)]
-    pub bootstrap: String,
+    pub(crate) bootstrap: String,
     /// Topic to read
     #[arg(long)]
-    pub input: String,
+    pub(crate) input: String,
     /// Topic to write
     #[arg(long)]
-    pub output: String,
+    pub(crate) output: String,
     /// Consumer group, and name of the job
     #[arg(long)]
-    pub group: String,
+    pub(crate) group: String,
     /// Where checkpoints are kept, such as file:///var/lib/tidegate
     #[arg(long)]
-    pub checkpoints: String,
+    pub(crate) checkpoints: String,
     /// Time between two checkpoints
     #[arg(long, default_value = "1s", value_parser = duration)]
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// Subtasks of every operator
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub parallelism: u32,
+    pub(crate) parallelism: u32,
     /// exactly-once, at-least-once or none
     #[arg(long, default_value = "exactly-once")]
-    pub delivery: Delivery,
+    pub(crate) delivery: Delivery,
     /// End at the end that the topic has at the job's first start, instead of at SIGTERM
     #[arg(long)]
-    pub until_end: bool,
+    pub(crate) until_end: bool,
     /// Begin anew: drop the state of earlier runs, abort their pending transactions
     #[arg(long)]
-    pub fresh: bool,
+    pub(crate) fresh: bool,
     /// Give a checkpoint up after this time
     #[arg(long, default_value = "60s", value_parser = duration)]
-    pub checkpoint_timeout: Duration,
+    pub(crate) checkpoint_timeout: Duration,
     /// Failed checkpoints in a row that are tolerated
     #[arg(long, default_value_t = 2)]
-    pub tolerable_failures: u32,
+    pub(crate) tolerable_failures: u32,
     /// Complete checkpoints that are kept
     #[arg(long, default_value_t = 3)]
-    pub retained: usize,
+    pub(crate) retained: usize,
     /// After this time the broker aborts a transaction that was not committed
     #[arg(long, default_value = "10min", value_parser = duration)]
-    pub transaction_timeout: Duration,
+    pub(crate) transaction_timeout: Duration,
     /// How long a restart may take before prepared transactions are in danger
     #[arg(long, default_value = "60s", value_parser = duration)]
-    pub restart_budget: Duration,
+    pub(crate) restart_budget: Duration,
     /// Wait before the first restart after a failure; it doubles with each failure in a row
     #[arg(long, default_value = "1s", value_parser = duration)]
-    pub restart_delay: Duration,
+    pub(crate) restart_delay: Duration,
     /// Restarts in a row before the job gives up; without it, it never does
     #[arg(long)]
-    pub restart_limit: Option<u32>,
+    pub(crate) restart_limit: Option<u32>,
     /// A file of librdkafka properties for all clients, NAME=VALUE a line, as config/client.properties shows
     #[arg(long, value_name = "FILE", value_parser = properties_file)]
-    pub client_properties: Option<Properties>,
+    pub(crate) client_properties: Option<Properties>,
     /// A librdkafka property for all clients, such as security.protocol=sasl_ssl; may be repeated
     #[arg(long = "property", value_name = "NAME=VALUE", value_parser = property)]
-    pub properties: Vec<(String, String)>,
+    pub(crate) properties: Vec<(String, String)>,
 }
 
 impl Flags {
     /// How the cluster is reached.
-    pub fn connection(&self) -> Connection {
+    pub(crate) fn connection(&self) -> Connection {
         let connection = Connection::new(&self.bootstrap);
         let from_file = self.client_properties.iter().flat_map(|file| &file.0);
         from_file.chain(&self.properties).fold(connection, |c, (name, value)| c.property(name, value))
     }
 
     /// Where reading begins.
-    pub fn start(&self) -> Start {
+    pub(crate) fn start(&self) -> Start {
         Start::Earliest
     }
 
     /// How the job is run.
-    pub fn options(&self) -> Result<JobOptions, Failure> {
+    pub(crate) fn options(&self) -> Result<JobOptions, Failure> {
         let job = JobId::new(&self.group).map_err(Failure::configuration)?;
         let mut options = JobOptions::new(job, &self.checkpoints);
         options.fresh = self.fresh;
@@ -135,7 +135,7 @@ impl Flags {
 
 /// Runs the job that `build` makes, until its end or SIGTERM; the exit code is 0 when done, 1 on failure, and 2 on wrong
 /// usage.
-pub fn main(build: impl FnOnce(&Flags, &Job)) -> std::process::ExitCode {
+pub(crate) fn main(build: impl FnOnce(&Flags, &Job)) -> std::process::ExitCode {
     let flags = Flags::parse();
     let filter =
         tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "info".into());

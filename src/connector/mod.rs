@@ -14,4 +14,6 @@ pub use sink::{
     CommitScope, Committable, Completed, Evidence, Resolution, SinkCommitter, SinkControl, SinkFacts,
     SinkParts, SinkSeat, SinkWriter,
 };
-pub use source::{DeadLetter, OffsetCommitter, Polled, SourceControl, SourceOutput, SourceReader};
+pub use source::{
+    DeadLetter, OffsetCommitter, Polled, ReaderSeat, SourceControl, SourceOutput, SourceReader,
+};

@@ -1,7 +1,11 @@
 //! What a source is to the runtime.
 
-use crate::model::{Failure, Record};
+use super::Origins;
+use crate::host::metrics::Metrics;
+use crate::model::{Failure, JobId, OperatorUid, Record};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// What a poll brought.
@@ -49,6 +53,27 @@ pub trait SourceOutput<T> {
     fn dead_letter(&mut self, letter: Record<DeadLetter>) -> Result<(), Failure>;
 }
 
+/// What the reader of one subtask is made from.
+#[derive(Clone)]
+pub struct ReaderSeat {
+    /// The job.
+    pub job: JobId,
+    /// The source.
+    pub uid: OperatorUid,
+    /// Which subtask, from 0.
+    pub subtask: u32,
+    /// How many subtasks the source has.
+    pub parallelism: u32,
+    /// The positions of *all* subtasks: each reader keeps its own, and knows from the others what is not new.
+    pub splits: Vec<Vec<u8>>,
+    /// To name a record's origin.
+    pub origins: Origins,
+    /// Where the reader counts.
+    pub metrics: Metrics,
+    /// Set when the attempt is over: whoever waits for something gives up.
+    pub cancelled: Arc<AtomicBool>,
+}
+
 /// The reader of one subtask.
 pub trait SourceReader<T>: Send {
     /// Hands out one batch of records; waits for the first at most `wait`.
@@ -79,17 +104,17 @@ pub trait SourceControl: Send + Sync {
     fn resolve_start(&self) -> Result<Vec<Vec<u8>>, Failure>;
 
     /// Compares restored positions with what the source has now (a topic that is another one, offsets that are
-    /// gone), by the source's policies.
+    /// gone), by the source's policies; what is skipped is counted.
     ///
     /// # Errors
     /// When a policy says to fail.
-    fn reconcile(&self, splits: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Failure>;
+    fn reconcile(&self, splits: Vec<Vec<u8>>, metrics: &Metrics) -> Result<Vec<Vec<u8>>, Failure>;
 
-    /// Starts what tells the outside world how far completed checkpoints are.
+    /// Starts what tells the outside world how far completed checkpoints are, and counts its failures.
     ///
     /// # Errors
     /// When it cannot be started.
-    fn offset_committer(&self) -> Result<Box<dyn OffsetCommitter>, Failure>;
+    fn offset_committer(&self, metrics: &Metrics) -> Result<Box<dyn OffsetCommitter>, Failure>;
 }
 
 /// Tells lag tools the positions of completed checkpoints; its failures never fail the job.

@@ -166,7 +166,7 @@ impl<'a> Driver<'a> {
             Protocol::new(settings, attempt, started.tasks.clone(), first_id, manifest.reserved, now);
         let mut offsets = Vec::new();
         for (id, control) in setup.sources() {
-            offsets.push((setup.graph.uid(id), control.offset_committer()?));
+            offsets.push((setup.graph.uid(id), control.offset_committer(&setup.options.metrics)?));
         }
         let job = setup.options.job.to_string();
         let labels = [("job", job.as_str())];

@@ -88,7 +88,9 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
         if let Some(subtasks) = restore.operators.get_mut(&setup.graph.uid(id))
             && let Some(first) = subtasks.first()
         {
-            let splits = control.reconcile(first.splits.clone()).map_err(|e| e.at(setup.place(id)))?;
+            let splits = control
+                .reconcile(first.splits.clone(), &setup.options.metrics)
+                .map_err(|e| e.at(setup.place(id)))?;
             subtasks.iter_mut().for_each(|s| s.splits = splits.clone());
         }
     }

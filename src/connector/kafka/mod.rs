@@ -6,7 +6,7 @@
 pub mod raw;
 mod native;
 mod options;
-// pub mod source;
+pub mod source;
 pub mod sink;
 
 pub use options::Connection;

@@ -20,7 +20,7 @@ pub(super) struct Written {
 
 /// A prepared transaction, as the broker described it and the delivery reports told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evidence {
+pub(super) struct Evidence {
     pub(super) id: String,
     pub(super) producer_id: i64,
     pub(super) epoch: i16,

@@ -149,11 +149,6 @@ impl Pool {
         self.put(slot, State::Prepared(producer, prepared));
     }
 
-    /// Gives an open transaction back that was never begun.
-    pub(super) fn unused(&self, slot: usize, producer: Producer) {
-        self.put(slot, State::Ready(producer));
-    }
-
     /// Sequence numbers of what is prepared and not committed, in order.
     pub(super) fn pending(&self) -> Vec<u64> {
         let slots = self.lock();
