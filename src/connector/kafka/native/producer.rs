@@ -277,6 +277,24 @@ impl Producer {
         unsafe { rd::rd_kafka_flush(self.handle.ptr(), 1) };
     }
 
+    /// Waits until a broker has told where the topic's partitions are.
+    ///
+    /// Initialising before any connection stands costs half a second: librdkafka then looks for the coordinator only
+    /// when its timer comes round.
+    pub(in crate::connector::kafka) fn meet(&self, topic: usize, timeout: Duration) -> Result<(), Error> {
+        let mut metadata = std::ptr::null();
+        // SAFETY: instance and topic are live; what is written is destroyed once, and not used.
+        let code = unsafe {
+            let topic = self.topics[topic].handle;
+            let code = rd::rd_kafka_metadata(self.handle.ptr(), 0, topic, &mut metadata, millis(timeout));
+            if !metadata.is_null() {
+                rd::rd_kafka_metadata_destroy(metadata);
+            }
+            code
+        };
+        if code == Code::RD_KAFKA_RESP_ERR_NO_ERROR { Ok(()) } else { Err(Error::of(code)) }
+    }
+
     /// See librdkafka: fences former producers of the id, aborts their open transaction.
     pub(in crate::connector::kafka) fn init_transactions(&self, timeout: Duration) -> Result<(), Error> {
         // SAFETY: the instance is live; the error is taken over.

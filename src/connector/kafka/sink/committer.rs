@@ -84,9 +84,14 @@ pub(super) fn initialised<T>(
     let mut producer = Producer::new(&properties).map_err(|e| {
         Failure::new(Advice::FixConfiguration, format!("the producer for {id} cannot be made: {e}"))
     })?;
-    // Meeting the topic now fetches its metadata, so that the first records do not wait for that.
-    producer.topic(&sink.topic).map_err(|e| producer_failure("use topic", &sink.topic, &e))?;
+    let topic = producer.topic(&sink.topic).map_err(|e| producer_failure("use topic", &sink.topic, &e))?;
     let deadline = clock::now() + INIT;
+    while let Err(e) = producer.meet(topic, TURN) {
+        if clock::now() >= deadline || is_over() {
+            return Err(producer_failure("reach the brokers of", &sink.topic, &e));
+        }
+        producer.poll(Duration::ZERO, |_| {}).map_err(|e| producer_failure("initialise", id, &e))?;
+    }
     loop {
         match producer.init_transactions(TURN) {
             Ok(()) => return Ok(producer),
