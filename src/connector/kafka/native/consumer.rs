@@ -23,6 +23,9 @@ const BATCH: usize = 4096;
 /// How many events of the client, such as lost connections, one poll serves at most.
 const EVENTS: usize = 64;
 
+/// How long an assignment waits for the brokers.
+const MEETING_MS: c_int = 1_000;
+
 /// After how long a client that does not go away is worth a word.
 const DESTROY_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -119,9 +122,29 @@ impl Consumer {
                 .map_err(|e| Error::local(format!("{at:?}: {e}")))?;
             *self.slot_of(at.topic, at.partition)? = Some(at.slot);
         }
+        self.meet_leaders();
         // SAFETY: client and list are live during the call, which copies the list.
         Error::take(unsafe { rd::rd_kafka_incremental_assign(self.client.ptr(), list.ptr()) })
             .map_or(Ok(()), Err)
+    }
+
+    /// Lets the client learn who leads the topics' partitions, but does not wait for long: a partition that is assigned
+    /// before its leader is known is looked at again only when a timer comes round, half a second later.
+    fn meet_leaders(&self) {
+        for topic in &self.topics {
+            let mut metadata = ptr::null();
+            // SAFETY: client and topic are live; what is written is destroyed once, and not used.
+            unsafe {
+                let code =
+                    rd::rd_kafka_metadata(self.client.ptr(), 0, topic.handle, &mut metadata, MEETING_MS);
+                if !metadata.is_null() {
+                    rd::rd_kafka_metadata_destroy(metadata);
+                }
+                if code != Code::RD_KAFKA_RESP_ERR_NO_ERROR {
+                    return;
+                }
+            }
+        }
     }
 
     /// Stops to read a partition; nothing of it is handed out any more.

@@ -5,7 +5,7 @@ use super::outbox::producer_failure;
 use super::pool::Pool;
 use crate::connector::kafka::native::{self, Producer};
 use crate::connector::{Completed, SinkCommitter};
-use crate::host::clock;
+use crate::host::{clock, thread};
 use crate::model::{Advice, Failure};
 use prometheus::IntCounter;
 use std::time::{Duration, Instant};
@@ -81,6 +81,7 @@ pub(super) fn initialised<T>(
     is_over: impl Fn() -> bool,
 ) -> Result<Producer, Failure> {
     let properties = sink.producer_properties(Some(id));
+    let begun = clock::now();
     let mut producer = Producer::new(&properties).map_err(|e| {
         Failure::new(Advice::FixConfiguration, format!("the producer for {id} cannot be made: {e}"))
     })?;
@@ -92,9 +93,19 @@ pub(super) fn initialised<T>(
         }
         producer.poll(Duration::ZERO, |_| {}).map_err(|e| producer_failure("initialise", id, &e))?;
     }
+    let met = clock::now() - begun;
     loop {
         match producer.init_transactions(TURN) {
-            Ok(()) => return Ok(producer),
+            Ok(()) => {
+                let took = clock::now() - begun;
+                tracing::debug!(
+                    id,
+                    took_ms = took.as_millis() as u64,
+                    met_ms = met.as_millis() as u64,
+                    "producer initialised"
+                );
+                return Ok(producer);
+            }
             Err(e)
                 if (goes_on(&e) || e.name == "CONCURRENT_TRANSACTIONS")
                     && clock::now() < deadline
@@ -108,15 +119,26 @@ pub(super) fn initialised<T>(
     }
 }
 
-impl<T: Send + 'static> SinkCommitter for Committer<T> {
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
+    Failure::restart(format!("making a producer panicked: {}", thread::panic_text(panic)))
+}
+
+impl<T: Send + Sync + 'static> SinkCommitter for Committer<T> {
     fn warm_up(&mut self) -> Result<(), Failure> {
-        for _ in 0..WARM.min(self.pool.len()) {
-            if self.pool.is_cancelled() {
-                break;
-            }
-            warm_one(&self.sink, &self.pool)?;
+        // All at once: an initialisation takes half a second if it just misses its coordinator, and the writer takes
+        // whichever is ready first.
+        let warm = |_| {
+            let (sink, pool) = (self.sink.clone(), self.pool.clone());
+            thread::spawn("warm-up", move || warm_one(&sink, &pool))
+                .map_err(|e| Failure::restart(format!("no thread for a producer: {e}")))
+        };
+        let warming: Vec<_> = (0..WARM.min(self.pool.len())).map(warm).collect();
+        let mut result = Ok(());
+        for thread in warming {
+            let warmed = thread.and_then(|t| t.join().unwrap_or_else(|p| Err(panicked(&*p))));
+            result = result.and(warmed);
         }
-        Ok(())
+        result
     }
 
     fn commit(&mut self, completed: &Completed) -> Result<(), Failure> {

@@ -40,6 +40,7 @@ impl<T> Writer<T> {
 
     /// Begins the next transaction.
     fn begin(&mut self) -> Result<Open, Failure> {
+        let begun = clock::now();
         let (slot, producer) = loop {
             match self.pool.open(self.last_slot, self.patience)? {
                 Some(opened) => break opened,
@@ -47,6 +48,8 @@ impl<T> Writer<T> {
             }
         };
         self.last_slot = slot;
+        let waited = clock::now() - begun;
+        tracing::debug!(slot, waited_ms = waited.as_millis() as u64, "a transaction is begun");
         producer.begin_transaction().map_err(|e| producer_failure("begin", &self.pool.id(slot), &e))?;
         Ok(Open { slot, lane: Lane::new(producer), begun_at_ms: clock::unix_millis() })
     }
