@@ -40,7 +40,8 @@ pub struct Deletions {
 pub fn superseded(held: &mut Vec<Held>, retained: usize) -> Deletions {
     let mut kept_checkpoints: Vec<u64> = held.iter().map(|h| h.checkpoint).collect();
     kept_checkpoints.dedup();
-    let first_kept = kept_checkpoints.iter().rev().take(retained.max(1)).last().copied();
+    let first_kept =
+        kept_checkpoints[kept_checkpoints.len().saturating_sub(retained.max(1))..].first().copied();
     let at = held.iter().position(|h| Some(h.checkpoint) == first_kept).unwrap_or(0);
     let gone: Vec<Held> = held.drain(..at).collect();
     let needed: HashSet<&FileRef> = held.iter().flat_map(|h| &h.files).collect();

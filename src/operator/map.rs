@@ -61,9 +61,12 @@ impl<T: Send + 'static, U: 'static> Stage<T> for Applied<T, U> {
     }
 }
 
+/// Makes a clone of the closure.
+type MakeApply<T, U> = Box<dyn Fn() -> Box<dyn Apply<T, U>> + Send>;
+
 /// Makes one closure's stages; each instance has a clone of the closure.
 struct ClosureFactory<T, U> {
-    make: Mutex<Box<dyn Fn() -> Box<dyn Apply<T, U>> + Send>>,
+    make: Mutex<MakeApply<T, U>>,
 }
 
 impl<T: Send + 'static, U: Clone + Send + 'static> ClosureFactory<T, U> {

@@ -22,6 +22,6 @@ pub use key_groups::KeyGroups;
 pub use keyed::{KeySelector, KeyedContext, KeyedFactory, KeyedProcessFunction};
 pub use map::{filter, flat_map, map, try_map};
 pub use process::{ProcessFactory, ProcessFunction, UserError};
-pub use sink::{CommitterRegistry, SinkFactory};
+pub use sink::{Committer, CommitterRegistry, SinkFactory};
 pub use source::{BuildReader, DEAD_LETTERS, RECORDS, SourceStageFactory};
 pub use stage::{Frozen, FrozenPart, Signal, Stage, combine};

@@ -5,9 +5,12 @@ use crate::connector::{SinkCommitter, SinkParts, SinkWriter};
 use crate::model::{Barrier, Failure, OperatorUid, Record};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// A committer, and the sink and subtask that it is of.
+pub type Committer = (OperatorUid, u32, Box<dyn SinkCommitter>);
+
 /// Where sinks leave their committers while a job is built; the runtime starts a thread for each.
 #[derive(Clone, Default)]
-pub struct CommitterRegistry(Arc<Mutex<Vec<(OperatorUid, u32, Box<dyn SinkCommitter>)>>>);
+pub struct CommitterRegistry(Arc<Mutex<Vec<Committer>>>);
 
 impl CommitterRegistry {
     fn add(&self, uid: OperatorUid, subtask: u32, committer: Box<dyn SinkCommitter>) {
@@ -15,7 +18,7 @@ impl CommitterRegistry {
     }
 
     /// All that were left, each once.
-    pub fn take(&self) -> Vec<(OperatorUid, u32, Box<dyn SinkCommitter>)> {
+    pub fn take(&self) -> Vec<Committer> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

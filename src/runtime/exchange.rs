@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Records in one batch, at most.
 const BATCH: usize = 1024;
 
+/// The user's function of value and number of receivers.
+pub type Partitioner<T> = Arc<dyn Fn(&T, u32) -> u32 + Send + Sync>;
+
 /// How a typed edge distributes records.
 pub enum RouteBy<T> {
     /// In turn.
@@ -19,7 +22,7 @@ pub enum RouteBy<T> {
     /// By the key's group.
     Key(KeySelector<T>, KeyGroups),
     /// By the user's function of value and number of receivers; its result is taken modulo that number.
-    Custom(Arc<dyn Fn(&T, u32) -> u32 + Send + Sync>),
+    Custom(Partitioner<T>),
 }
 
 impl<T> Clone for RouteBy<T> {

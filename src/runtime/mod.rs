@@ -17,6 +17,6 @@ mod attempt;
 mod cleaner;
 mod job;
 
-pub use exchange::{RouteBy, TypedLink};
+pub use exchange::{Partitioner, RouteBy, TypedLink};
 pub use job::{JobOptions, Outcome, StopHandle, run};
 pub use restart::RestartPolicy;

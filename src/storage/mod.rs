@@ -1,7 +1,7 @@
 //! Durable blobs under a folder: the only place where a job's truth is kept.
 //!
 //! Its law: a blob is durable before [`Storage::put`] returns, and [`Storage::put_if_absent`] has one winner
-//! among any number of racers, on every kind of store; [`probe`] tries that before a job relies on it.
+//! among any number of racers, on every kind of store; [`probe()`] tries that before a job relies on it.
 //! Nothing here knows what a checkpoint is.
 
 mod error;
