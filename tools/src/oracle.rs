@@ -5,7 +5,9 @@
 //! higher, and new ones appear in order; a job that went back to a checkpoint may repeat some.
 //!
 //! The judge is a pure machine that is fed with records ([`Clicks::input`], [`Clicks::output`]) and gives a verdict;
-//! [`judge_clicks`] feeds it from topics.
+//! [`judge_clicks`] feeds it from topics. The judge of `order_life_cycle` is [`orders`].
+
+pub mod orders;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -117,17 +119,24 @@ impl fmt::Display for ClicksReport {
         if self.repeated_as_allowed > 0 {
             write!(f, ", {} of them repeated", self.repeated_as_allowed)?;
         }
-        for (fault, found) in &self.faults {
-            write!(f, "\n  {}: {}", fault.title(), found.number)?;
-            for example in &found.examples {
-                write!(f, "\n    {example}")?;
-            }
-            if found.places > found.examples.len() as u64 {
-                write!(f, "\n    …")?;
-            }
-        }
-        Ok(())
+        write_faults(f, self.faults.iter().map(|(fault, found)| (fault.title(), found)))
     }
+}
+
+fn write_faults<'a>(
+    f: &mut fmt::Formatter<'_>,
+    faults: impl Iterator<Item = (&'static str, &'a Found)>,
+) -> fmt::Result {
+    for (title, found) in faults {
+        write!(f, "\n  {title}: {}", found.number)?;
+        for example in &found.examples {
+            write!(f, "\n    {example}")?;
+        }
+        if found.places > found.examples.len() as u64 {
+            write!(f, "\n    …")?;
+        }
+    }
+    Ok(())
 }
 
 /// An output that does not simply follow the one before it.
@@ -328,13 +337,13 @@ fn judge_url(name: &str, url: &Url, promise: Promise, faults: &mut BTreeMap<Faul
     allowed
 }
 
-fn note(faults: &mut BTreeMap<Fault, Found>, fault: Fault, example: impl FnOnce() -> String) {
+fn note<F: Ord>(faults: &mut BTreeMap<F, Found>, fault: F, example: impl FnOnce() -> String) {
     note_many(faults, fault, 1, example);
 }
 
-fn note_many(
-    faults: &mut BTreeMap<Fault, Found>,
-    fault: Fault,
+fn note_many<F: Ord>(
+    faults: &mut BTreeMap<F, Found>,
+    fault: F,
     number: u64,
     example: impl FnOnce() -> String,
 ) {

@@ -1,7 +1,8 @@
 //! A stream of order events that depends on its options alone, for the example `order_life_cycle`.
 //!
 //! A record looks like `{"order":"o17","event":"paid","ts":1700000000123}` with the order as its key. Most events are
-//! the next legal step of their order; some are not allowed in the order's state, [`State::after`] tells which.
+//! the next legal step of their order; some are not allowed in the order's state, [`State::after`] tells which; and some
+//! come late, for an order that has ended and is therefore new again.
 
 use std::fmt;
 use std::io::Write;
@@ -48,7 +49,7 @@ impl fmt::Display for Event {
 pub enum State {
     /// Unknown: never created, or delivered or cancelled since.
     #[default]
-    Absent,
+    New,
     /// Waits for the money.
     Created,
     /// Waits for the parcel to leave.
@@ -58,16 +59,28 @@ pub enum State {
 }
 
 impl State {
-    /// The state after the event, or `None` if the event is not allowed here and leaves the state as it is.
+    /// The state after the event, or `None` if the event is not allowed here and leaves the state as it is. After
+    /// its end an order is new: it can only be created, as if nobody had ever heard of it.
     pub fn after(self, event: Event) -> Option<Self> {
         match (self, event) {
-            (Self::Absent, Event::Created) => Some(Self::Created),
+            (Self::New, Event::Created) => Some(Self::Created),
             (Self::Created, Event::Paid) => Some(Self::Paid),
             (Self::Paid, Event::Shipped) => Some(Self::Shipped),
-            (Self::Shipped, Event::Delivered) => Some(Self::Absent),
-            (Self::Created | Self::Paid, Event::Cancelled) => Some(Self::Absent),
+            (Self::Shipped, Event::Delivered) => Some(Self::New),
+            (Self::Created | Self::Paid, Event::Cancelled) => Some(Self::New),
             _ => None,
         }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::New => "new",
+            Self::Created => "created",
+            Self::Paid => "paid",
+            Self::Shipped => "shipped",
+        })
     }
 }
 
@@ -80,13 +93,15 @@ pub struct Options {
     pub illegal_per_mille: u32,
     /// How many of a thousand legal events cancel the order where that is allowed.
     pub cancelled_per_mille: u32,
+    /// How many of a thousand events are any event for one of the orders that have ended.
+    pub late_per_mille: u32,
     /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { open: 1000, illegal_per_mille: 30, cancelled_per_mille: 50, seed: 42 }
+        Self { open: 1000, illegal_per_mille: 30, cancelled_per_mille: 50, late_per_mille: 10, seed: 42 }
     }
 }
 
@@ -95,9 +110,14 @@ pub struct Orders {
     options: Options,
     random: SplitMix64,
     open: Vec<(u64, State)>,
+    /// Some of those that have ended; what comes late for one may begin its life anew.
+    ended: Vec<(u64, State)>,
     next_order: u64,
     made: u64,
 }
+
+/// How many ended orders are remembered for late events.
+const ENDED: usize = 100;
 
 /// Time stamps start here and grow by a millisecond every 20 records.
 const FIRST_TIMESTAMP_MS: u64 = 1_700_000_000_000;
@@ -109,9 +129,9 @@ impl Orders {
     /// With no open orders.
     pub fn new(options: Options) -> Self {
         assert!(options.open > 0, "an event needs an order: {options:?}");
-        let open = (0..u64::from(options.open)).map(|order| (order, State::Absent)).collect();
+        let open = (0..u64::from(options.open)).map(|order| (order, State::New)).collect();
         let random = SplitMix64(options.seed);
-        Self { options, random, open, next_order: u64::from(options.open), made: 0 }
+        Self { options, random, open, ended: Vec::new(), next_order: u64::from(options.open), made: 0 }
     }
 
     fn chance(&mut self, per_mille: u32) -> bool {
@@ -122,7 +142,7 @@ impl Orders {
         let cancel = self.chance(self.options.cancelled_per_mille);
         match state {
             State::Created | State::Paid if cancel => Event::Cancelled,
-            State::Absent => Event::Created,
+            State::New => Event::Created,
             State::Created => Event::Paid,
             State::Paid => Event::Shipped,
             State::Shipped => Event::Delivered,
@@ -136,21 +156,47 @@ impl Orders {
     }
 }
 
-impl Stream for Orders {
-    fn next_into(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) {
+impl Orders {
+    /// Any event for an order that has ended, if there is one.
+    fn late(&mut self) -> Option<(u64, Event)> {
+        if self.ended.is_empty() || !self.chance(self.options.late_per_mille) {
+            return None;
+        }
+        let slot = self.random.below(self.ended.len() as u64) as usize;
+        let event = Event::ALL[self.random.below(Event::ALL.len() as u64) as usize];
+        let (order, state) = &mut self.ended[slot];
+        *state = state.after(event).unwrap_or(*state);
+        Some((*order, event))
+    }
+
+    /// The next event of one of the orders under way.
+    fn timely(&mut self) -> (u64, Event) {
         let slot = self.random.below(self.open.len() as u64) as usize;
         let (order, state) = self.open[slot];
         let illegal = self.chance(self.options.illegal_per_mille);
         let event = if illegal { self.illegal(state) } else { self.legal(state) };
         match state.after(event) {
             // An order that has ended makes room for a new one.
-            Some(State::Absent) => {
-                self.open[slot] = (self.next_order, State::Absent);
+            Some(State::New) => {
+                self.open[slot] = (self.next_order, State::New);
                 self.next_order += 1;
+                if self.ended.len() < ENDED {
+                    self.ended.push((order, State::New));
+                }
             }
             Some(next) => self.open[slot].1 = next,
             None => {}
         }
+        (order, event)
+    }
+}
+
+impl Stream for Orders {
+    fn next_into(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) {
+        let (order, event) = match self.late() {
+            Some(late) => late,
+            None => self.timely(),
+        };
         let timestamp = FIRST_TIMESTAMP_MS + self.made / 20;
         write!(key, "o{order}").expect("memory takes what is written");
         write!(value, "{{\"order\":\"o{order}\",\"event\":\"{event}\",\"ts\":{timestamp}}}")
@@ -176,6 +222,7 @@ mod tests {
         let options = Options { open: 50, ..Options::default() };
         let mut orders = Orders::new(options);
         let (mut states, mut illegal, mut ended) = (HashMap::<String, State>::new(), 0u32, 0u32);
+        let (mut late, mut reborn) = (0, 0);
         let (mut key, mut value) = (Vec::new(), Vec::new());
         for _ in 0..20_000 {
             key.clear();
@@ -183,16 +230,23 @@ mod tests {
             orders.next_into(&mut key, &mut value);
             let record: Record = serde_json::from_slice(&value).unwrap();
             assert_eq!(record.order.as_bytes(), key);
+            let known = states.contains_key(&record.order);
             let state = states.entry(record.order).or_default();
+            let was_new = known && *state == State::New;
             match state.after(record.event) {
                 Some(next) => {
                     *state = next;
-                    ended += u32::from(next == State::Absent);
+                    ended += u32::from(next == State::New);
+                    reborn += u32::from(was_new);
                 }
-                None => illegal += 1,
+                None => {
+                    illegal += 1;
+                    late += u32::from(was_new);
+                }
             }
         }
-        assert!((450..750).contains(&illegal), "30 of 1000 are asked for, {illegal} of 20,000 came");
+        assert!((550..950).contains(&illegal), "30 and 8 of 1000 are asked for, {illegal} of 20,000 came");
         assert!(ended > 3_000, "only {ended} orders ended");
+        assert!(late > 50 && reborn > 10, "after their end: {late} alerts, {reborn} orders created again");
     }
 }
