@@ -40,6 +40,9 @@ pub(super) struct Flow<D> {
     policy: Undecodable,
     refusals: Refusals,
     run: Run,
+    /// Whether the batch brought records, and whether it shows that the brokers serve us.
+    handed_out: bool,
+    served: bool,
     /// What is to be dealt with after the batch.
     pub(super) complete: Vec<usize>,
     pub(super) problems: Vec<(usize, Problem, String)>,
@@ -73,6 +76,8 @@ impl<T, D: Decoder<T>> Reader<T, D> {
             policy: settings.undecodable,
             refusals: Refusals::new(settings.breaker),
             run: Run::default(),
+            handed_out: false,
+            served: false,
             complete: Vec::new(),
             problems: Vec::new(),
         };
@@ -109,9 +114,11 @@ impl<T, D: Decoder<T>> Reader<T, D> {
         }
         let consumer = match &mut self.consumer {
             Some(consumer) => consumer,
-            none => none.insert(Consumer::new(&self.settings.consumer()).map_err(|e| {
-                Failure::configuration(format!("librdkafka does not take the consumer's properties: {e}"))
-            })?),
+            none => {
+                none.insert(Consumer::new(&self.settings.consumer(self.seat.parallelism)).map_err(|e| {
+                    Failure::configuration(format!("librdkafka does not take the consumer's properties: {e}"))
+                })?)
+            }
         };
         consumer.assign(&positions).map_err(|e| Failure::restart(format!("assigning partitions: {e}")))
     }
@@ -144,20 +151,6 @@ impl<T, D: Decoder<T>> Reader<T, D> {
             None => Ok(()),
         }
     }
-
-    /// Takes librdkafka's positions over, which know of control records.
-    fn read_positions(&mut self) {
-        let Some(consumer) = &self.consumer else { return };
-        let reading = |slot: &&mut Slot| slot.state == State::Reading;
-        let asked = self.flow.slots.iter().filter(|slot| slot.state == State::Reading);
-        let positions =
-            consumer.positions(asked.map(|slot| (slot.split.topic.as_str(), slot.split.partition)));
-        for (slot, position) in self.flow.slots.iter_mut().filter(reading).zip(positions) {
-            if let Some(position) = position {
-                slot.position(position);
-            }
-        }
-    }
 }
 
 impl<T: Send, D: Decoder<T>> SourceReader<T> for Reader<T, D> {
@@ -172,24 +165,19 @@ impl<T: Send, D: Decoder<T>> SourceReader<T> for Reader<T, D> {
             return Ok(Polled::Idle);
         };
         let flow = &mut self.flow;
-        let events = consumer.poll(wait, |event| flow.event(event, out))?;
+        (flow.handed_out, flow.served) = (false, false);
+        consumer.poll(wait, |event| flow.event(event, out))?;
         flow.count();
-        if events > 0 {
+        if flow.served {
             self.trouble.progress();
-        } else if self.settings.bounded {
-            // Only control records may be left: they move the position and nothing else.
-            self.read_positions();
-            let slots = self.flow.slots.iter().enumerate();
-            self.flow.complete = slots.filter(|(_, slot)| slot.is_complete()).map(|(at, _)| at).collect();
         }
         self.end_complete()?;
         self.solve_problems()?;
-        Ok(if events > 0 { Polled::Some } else { Polled::Idle })
+        Ok(if self.flow.handed_out { Polled::Some } else { Polled::Idle })
     }
 
     fn freeze(&mut self) -> Result<Vec<Vec<u8>>, Failure> {
-        // Everything that was polled is handed out: no record stands between the position and the chain.
-        self.read_positions();
+        // Everything that was polled is handed out: no record stands between a position and the chain.
         let kept = self.flow.slots.iter().filter(|slot| slot.state != State::Released);
         Ok(kept.map(|slot| slot.split.encode()).collect())
     }
@@ -203,6 +191,7 @@ impl<D> Flow<D> {
         match event {
             Event::Message(message) => return self.message(message, out),
             Event::End { slot: at, offset } => {
+                self.served = true;
                 let slot = &mut self.slots[at];
                 slot.reached(offset);
                 if slot.is_complete() {
@@ -254,6 +243,7 @@ impl<D> Flow<D> {
     /// Adds the run to its topic's counter.
     fn count(&mut self) {
         if self.run.records > 0 {
+            (self.handed_out, self.served) = (true, true);
             self.slots[self.run.slot].meters.records.inc_by(self.run.records);
             self.run.records = 0;
         }

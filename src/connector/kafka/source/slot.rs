@@ -25,15 +25,13 @@ pub(super) struct Slot {
     bound: i64,
     /// Whether a record from there on has come. Nothing of it may be counted as read.
     held_back: bool,
-    /// Whether librdkafka's position is of the present assignment.
-    position_counts: bool,
 }
 
 impl Slot {
     pub(super) fn new(split: Split, origin: u32, meters: Meters) -> Self {
         let state = if split.is_at_end() { State::Ended } else { State::Reading };
         let bound = split.end.unwrap_or(i64::MAX);
-        Self { split, state, origin, meters, bound, held_back: false, position_counts: true }
+        Self { split, state, origin, meters, bound, held_back: false }
     }
 
     /// Whether the record at this offset is handed out.
@@ -46,21 +44,12 @@ impl Slot {
     /// The record at this offset was handed out.
     pub(super) fn passed(&mut self, offset: i64) {
         self.split.next = offset + 1;
-        self.position_counts = true;
     }
 
-    /// Everything below `offset` was handed out or is no record.
+    /// Everything below `offset` was handed out or is no record, such as a transaction's marker.
     pub(super) fn reached(&mut self, offset: i64) {
         if !self.held_back {
             self.split.next = self.split.next.max(offset);
-        }
-        self.position_counts = true;
-    }
-
-    /// librdkafka's position, which knows of control records that come as no message.
-    pub(super) fn position(&mut self, position: i64) {
-        if self.position_counts {
-            self.reached(position);
         }
     }
 
@@ -79,7 +68,6 @@ impl Slot {
     pub(super) fn moved(&mut self, next: i64) {
         self.split.next = next;
         self.held_back = false;
-        self.position_counts = false;
     }
 }
 
@@ -98,7 +86,6 @@ mod tests {
     enum Told {
         Record(i64),
         End(i64),
-        Position(i64),
     }
     use Told::*;
 
@@ -110,14 +97,12 @@ mod tests {
             (&[Record(9)], true, 10),
             // 9 is a control record.
             (&[Record(8), End(10)], true, 10),
-            (&[Record(8), Position(10)], true, 10),
             // Control records only, past the end.
             (&[Record(8), End(13)], true, 13),
-            (&[Record(8), Position(13)], true, 13),
             // A record after the end is held back, so the position is not past it.
             (&[Record(8), Record(12)], true, 10),
-            (&[Record(8), Record(12), Position(13)], true, 10),
-            (&[Record(9), Record(10), Record(11), Position(12)], true, 10),
+            (&[Record(8), Record(12), End(13)], true, 10),
+            (&[Record(9), Record(10), Record(11), End(12)], true, 10),
             (&[Record(8), Record(10), End(11)], true, 10),
             (&[End(5)], false, 5),
         ];
@@ -131,7 +116,6 @@ mod tests {
                         }
                     }
                     End(offset) => slot.reached(offset),
-                    Position(offset) => slot.position(offset),
                 }
             }
             assert_eq!(slot.is_complete(), *complete, "{told:?}");
@@ -150,13 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn after_a_move_the_old_position_counts_no_more() {
+    fn a_move_goes_back_as_well() {
         let mut slot = slot(50, None);
         slot.moved(20);
-        slot.position(50);
         assert_eq!(slot.split.next, 20);
-        slot.passed(20);
-        slot.position(25);
+        slot.reached(25);
         assert_eq!(slot.split.next, 25);
     }
 }
