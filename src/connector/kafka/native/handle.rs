@@ -123,7 +123,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // SAFETY: the pointer is live and dropped once; queues and topics that belong to it are released before by
-        // their owners, which hold this handle.
-        unsafe { rd::rd_kafka_destroy(self.0) };
+        // their owners, which hold this handle. A consumer with manual assignment has no group to leave.
+        unsafe { rd::rd_kafka_destroy_flags(self.0, rd::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE) };
     }
 }

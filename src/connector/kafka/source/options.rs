@@ -108,13 +108,18 @@ const DISCOVERY: Duration = Duration::from_secs(30);
 /// What the user may override: measured with the clicks of the benchmark, for little memory and no idle fetcher.
 const TUNING: &[(&str, &str)] = &[
     ("queued.min.messages", "20000"),
-    ("queued.max.messages.kbytes", "16384"),
     ("fetch.queue.backoff.ms", "10"),
     ("fetch.wait.max.ms", "50"),
     ("fetch.error.backoff.ms", "100"),
     ("check.crcs", "true"),
     ("reconnect.backoff.max.ms", "2000"),
 ];
+
+/// The most that librdkafka keeps fetched for one subtask, and for all subtasks of a source together, in KiB.
+const SUBTASK_BUFFER_KIB: u32 = 16_384;
+const SOURCE_BUFFER_KIB: u32 = 65_536;
+/// Less than this would fetch in crumbs.
+const LEAST_BUFFER_KIB: u32 = 1_024;
 
 impl Settings {
     pub(super) fn new(connection: Connection, group: String) -> Self {
@@ -133,9 +138,11 @@ impl Settings {
         }
     }
 
-    /// The consumer's properties. Those that correctness rests on come last and win: offsets are the checkpoint's
+    /// The properties of the consumer of one of so many subtasks. Those that correctness rests on come last and win: offsets are the checkpoint's
     /// matter, and a position that does not exist must be an error, never a silent jump.
-    pub(super) fn consumer(&self) -> BTreeMap<String, String> {
+    pub(super) fn consumer(&self, parallelism: u32) -> BTreeMap<String, String> {
+        let share = SOURCE_BUFFER_KIB / parallelism.max(1);
+        let buffer = share.clamp(LEAST_BUFFER_KIB, SUBTASK_BUFFER_KIB).to_string();
         let isolation = if self.uncommitted { "read_uncommitted" } else { "read_committed" };
         let fixed = [
             ("group.id", self.group.as_str()),
@@ -147,6 +154,7 @@ impl Settings {
             ("statistics.interval.ms", "0"),
         ];
         let mut properties = own(TUNING);
+        properties.insert("queued.max.messages.kbytes".to_owned(), buffer);
         properties.extend(self.connection.properties().clone());
         properties.extend(own(&fixed));
         properties
@@ -195,13 +203,14 @@ mod tests {
             .property("enable.auto.commit", "true")
             .property("auto.offset.reset", "latest")
             .property("isolation.level", "read_uncommitted");
-        let properties = Settings::new(connection, "g".to_owned()).consumer();
+        let properties = Settings::new(connection, "g".to_owned()).consumer(8);
         let expected = [
             ("fetch.wait.max.ms", "500"),
             ("enable.auto.commit", "false"),
             ("auto.offset.reset", "error"),
             ("isolation.level", "read_committed"),
             ("queued.min.messages", "20000"),
+            ("queued.max.messages.kbytes", "8192"),
             ("group.id", "g"),
         ];
         for (name, value) in expected {
