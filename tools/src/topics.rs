@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication, TopicResult};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication, TopicResult};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
@@ -62,11 +62,40 @@ impl Topics {
         let options = AdminOptions::new().request_timeout(Some(REQUEST)).operation_timeout(Some(REQUEST));
         let results = wait_for(self.admin.create_topics([&topic], &options));
         one(results).map_err(Error::kafka(format!("creating topic {name}")))?;
-        // The leaders answer a little later than the metadata.
+        self.wait_for_leaders(name, partitions)
+    }
+
+    /// The leaders answer a little later than the metadata.
+    fn wait_for_leaders(&self, name: &str, partitions: i32) -> Result<(), Error> {
         self.poll(&format!("the leaders of new topic {name}"), || {
             let known = self.offsets.partitions(name).is_ok_and(|found| found == partitions);
             known && self.offsets.ends_of(name, partitions, Isolation::Uncommitted).is_ok()
         })
+    }
+
+    /// Gives a topic more partitions, so that it has `partitions` of them.
+    ///
+    /// # Errors
+    /// When the broker refuses, or the new leaders do not answer within 60 s.
+    pub fn grow(&self, name: &str, partitions: i32) -> Result<(), Error> {
+        let options = AdminOptions::new().request_timeout(Some(REQUEST)).operation_timeout(Some(REQUEST));
+        let grown = NewPartitions::new(name, partitions as usize);
+        let results = wait_for(self.admin.create_partitions([&grown], &options));
+        one(results).map_err(Error::kafka(format!("giving topic {name} {partitions} partitions")))?;
+        self.wait_for_leaders(name, partitions)
+    }
+
+    /// Removes the records of a partition that stand before an offset, as retention does.
+    ///
+    /// # Errors
+    /// When the broker refuses.
+    pub fn truncate(&self, name: &str, partition: i32, before: i64) -> Result<(), Error> {
+        let doing = || Error::kafka(format!("removing records of topic {name} partition {partition}"));
+        let options = AdminOptions::new().request_timeout(Some(REQUEST)).operation_timeout(Some(REQUEST));
+        let mut offsets = TopicPartitionList::new();
+        offsets.add_partition_offset(name, partition, Offset::Offset(before)).map_err(doing())?;
+        let removed = wait_for(self.admin.delete_records(&offsets, &options)).map_err(doing())?;
+        removed.elements().iter().try_for_each(|element| element.error()).map_err(doing())
     }
 
     /// Removes a topic; one that does not exist is fine.
