@@ -49,6 +49,23 @@ pub struct Sequence {
 }
 
 impl Sequence {
+    /// The manifests of the job below a checkpoint location, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn open(location: &str, job: &JobId) -> Result<Self, Error> {
+        Ok(Self::new(storage::open(location, &folder_of(job))?, job.clone()))
+    }
+
+    /// The manifests of the job below a checkpoint location; `None` if it has no folder there.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn existing(location: &str, job: &JobId) -> Result<Option<Self>, Error> {
+        let store = storage::open_existing(location, &folder_of(job))?;
+        Ok(store.map(|store| Self::new(store, job.clone())))
+    }
+
     /// The manifests of the job in this store.
     pub fn new(store: Arc<dyn Storage>, job: JobId) -> Self {
         Self { store, job }
@@ -201,6 +218,23 @@ impl Sequence {
         Publication::Unknown(unknown.expect("every try that goes on has an error"))
     }
 
+    /// Publishes a manifest where nothing can go on without it.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`], [`Error::Unknown`], or the store's.
+    pub fn must_publish(&self, manifest: &Manifest) -> Result<(), Error> {
+        match self.publish(manifest) {
+            Publication::Mine => Ok(()),
+            Publication::Fenced { by } => Err(self.fenced(manifest.generation, by)),
+            Publication::Refused(e) => Err(e.into()),
+            Publication::Unknown(e) => Err(Error::Unknown {
+                location: self.store.location(),
+                name: Manifest::name_of(manifest.slot),
+                problem: e.to_string(),
+            }),
+        }
+    }
+
     /// `None` if the manifest in the slot is this one, else the generation of the other.
     fn whose(&self, name: &str, manifest: &Manifest) -> Result<Option<Generation>, storage::Error> {
         let bytes = self.store.get(name)?;
@@ -255,6 +289,20 @@ impl Sequence {
             theirs: theirs.0,
         }
     }
+}
+
+/// The job's folder below the checkpoint location: its name, with everything that a file name or a URI could take
+/// amiss as a percent code.
+fn folder_of(job: &JobId) -> String {
+    let mut folder = String::new();
+    for byte in job.as_str().bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || (byte == b'.' && !folder.is_empty()) {
+            folder.push(char::from(byte));
+        } else {
+            folder.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    folder
 }
 
 #[cfg(test)]

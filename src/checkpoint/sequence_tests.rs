@@ -152,3 +152,22 @@ fn many_claimants_at_once_all_get_a_generation_of_their_own() {
     assert_eq!(generations.len(), won);
     assert!(won >= 1);
 }
+
+#[test]
+fn two_jobs_never_share_a_folder_and_none_leaves_its_own() {
+    let table =
+        [("orders", "orders"), ("a/b", "a%2fb"), ("..", "%2e."), ("a%2fb", "a%252fb"), ("ä", "%c3%a4")];
+    for (job, folder) in table {
+        assert_eq!(folder_of(&JobId::new(job).unwrap()), folder);
+    }
+}
+
+#[test]
+fn looking_for_a_job_makes_no_folder() {
+    let (dir, job) = (tempfile::tempdir().unwrap(), JobId::new("orders").unwrap());
+    let location = format!("file://{}", dir.path().display());
+    assert!(Sequence::existing(&location, &job).unwrap().is_none());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    Sequence::open(&location, &job).unwrap();
+    assert!(Sequence::existing(&location, &job).unwrap().is_some());
+}

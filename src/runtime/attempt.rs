@@ -466,7 +466,7 @@ impl<'a> Driver<'a> {
                 .sequence
                 .next(&self.manifest, Cause::Resolution, checkpoint)
                 .without_committables();
-            recovery::publish(self.setup, &next)?;
+            self.setup.sequence.must_publish(&next)?;
             self.manifest = next;
             crate::fault_point!("stop.after_last_manifest");
         }

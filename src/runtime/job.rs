@@ -8,7 +8,6 @@ use crate::graph::{Graph, Plan};
 use crate::host::metrics::Metrics;
 use crate::host::{clock, random};
 use crate::model::{Attempt, Failure, Generation, JobId};
-use crate::storage;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,9 +122,7 @@ pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcom
     if !problems.is_empty() {
         return Err(Failure::configuration(problems.join("\n")));
     }
-    let store = storage::open(&options.checkpoints, &folder_of(&options.job))
-        .map_err(|e| Failure::from(crate::checkpoint::Error::from(e)))?;
-    let sequence = Sequence::new(store, options.job.clone());
+    let sequence = Sequence::open(&options.checkpoints, &options.job)?;
     let setup = Setup { graph, plan, options, sequence, stop, claimed: Cell::new(None) };
     recovery::check(&setup)?;
     supervise(&setup)
@@ -168,33 +165,5 @@ fn supervise(setup: &Setup) -> Result<Outcome, Failure> {
             std::thread::sleep(clock::until(wake).min(Duration::from_millis(50)));
         }
         attempt = attempt.next();
-    }
-}
-
-/// The job's folder below the checkpoint location: its name, with everything that a file name or a URI could take
-/// amiss as a percent code.
-fn folder_of(job: &JobId) -> String {
-    let mut folder = String::new();
-    for byte in job.as_str().bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || (byte == b'.' && !folder.is_empty()) {
-            folder.push(char::from(byte));
-        } else {
-            folder.push_str(&format!("%{byte:02x}"));
-        }
-    }
-    folder
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_jobs_never_share_a_folder_and_none_leaves_its_own() {
-        let table =
-            [("orders", "orders"), ("a/b", "a%2fb"), ("..", "%2e."), ("a%2fb", "a%252fb"), ("ä", "%c3%a4")];
-        for (job, folder) in table {
-            assert_eq!(folder_of(&JobId::new(job).unwrap()), folder);
-        }
     }
 }

@@ -11,6 +11,7 @@ mod snapshot;
 mod committing;
 mod events;
 mod restart;
+pub mod pending;
 mod recovery;
 mod assembly;
 mod attempt;

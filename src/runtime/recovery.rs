@@ -4,17 +4,13 @@
 //! listed under it is resolved, and nothing is read before the start positions are published.
 
 use super::job::Setup;
-use crate::checkpoint::{
-    Cause, Manifest, OperatorSnapshot, Planned, Publication, RestorePlan, SubtaskSnapshot, plan,
-};
-use crate::connector::{CommitScope, Resolution, SinkControl, SinkFacts};
+use super::pending;
+use crate::checkpoint::{Cause, Manifest, OperatorSnapshot, Planned, RestorePlan, SubtaskSnapshot, plan};
+use crate::connector::{SinkControl, SinkFacts};
 use crate::graph::{Kind, NodeId};
 use crate::model::{Advice, CheckpointId, Failure, OperatorUid};
 use crate::operator::KeyGroups;
 use std::sync::Arc;
-
-/// Replacements of one subtask's transactions in a row before recovery gives up.
-const SALVAGES: u32 = 5;
 
 /// What an attempt begins with.
 pub(super) struct Beginning {
@@ -71,7 +67,7 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
         job = %setup.options.job, generation = manifest.generation.0, checkpoint = manifest.checkpoint.0,
         slot = manifest.slot, "claimed the job"
     );
-    manifest = resolve(setup, manifest)?;
+    manifest = pending::resolve(&setup.sequence, manifest, |uid| sink_for(setup, uid))?;
     for (id, control) in setup.sinks() {
         crate::fault_point!("init.before");
         control.initialise(&setup.sink_facts(id)).map_err(|e| e.at(setup.place(id)))?;
@@ -95,65 +91,6 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
         }
     }
     Ok(Beginning { manifest, first_id, restore })
-}
-
-/// Publishes a manifest during the start; anything but success ends the attempt.
-pub(super) fn publish(setup: &Setup, manifest: &Manifest) -> Result<(), Failure> {
-    match setup.sequence.publish(manifest) {
-        Publication::Mine => Ok(()),
-        Publication::Fenced { by } => Err(setup.sequence.fenced(manifest.generation, by).into()),
-        Publication::Refused(e) => Err(Failure::from(crate::checkpoint::Error::from(e))),
-        Publication::Unknown(e) => {
-            Err(Failure::restart(format!("whether a manifest was published is unknown: {e}")))
-        }
-    }
-}
-
-/// Commits what the manifest lists, or replaces what was aborted; the result lists nothing any more.
-fn resolve(setup: &Setup, mut manifest: Manifest) -> Result<Manifest, Failure> {
-    if !manifest.has_committables() {
-        return Ok(manifest);
-    }
-    for at in 0..manifest.operators.len() {
-        let uid = manifest.operators[at].uid.clone();
-        let control = sink_for(setup, &uid)?;
-        for subtask in 0..manifest.operators[at].subtasks.len() {
-            let scope =
-                CommitScope { job: setup.options.job.clone(), uid: uid.clone(), subtask: subtask as u32 };
-            let mut salvages = 0;
-            loop {
-                let listed = &manifest.operators[at].subtasks[subtask].committables;
-                if listed.is_empty() {
-                    break;
-                }
-                match control.resolve(&scope, listed)? {
-                    Resolution::Resolved => {
-                        if salvages > 0 {
-                            crate::fault_point!("salvage.after_commit");
-                        }
-                        break;
-                    }
-                    Resolution::Replaced(replacement) => {
-                        let mut next = setup.sequence.next(&manifest, Cause::Resolution, manifest.checkpoint);
-                        next.operators[at].subtasks[subtask].committables = vec![replacement];
-                        publish(setup, &next)?;
-                        crate::fault_point!("salvage.after_manifest");
-                        manifest = next;
-                        salvages += 1;
-                        if salvages > SALVAGES {
-                            return Err(Failure::restart(format!(
-                                "sink {uid} subtask {subtask}: {SALVAGES} replacements of aborted transactions were \
-                                 aborted themselves; is the transaction timeout long enough?"
-                            )));
-                        }
-                    }
-                }
-            }
-        }
-    }
-    let next = setup.sequence.next(&manifest, Cause::Resolution, manifest.checkpoint).without_committables();
-    publish(setup, &next)?;
-    Ok(next)
 }
 
 /// The control that can resolve transactions of a sink; those of a sink that the job no longer has are resolved by
@@ -195,7 +132,7 @@ fn fix_start(setup: &Setup, manifest: Manifest) -> Result<Manifest, Failure> {
         return Ok(manifest);
     }
     next.started = true;
-    publish(setup, &next)?;
+    setup.sequence.must_publish(&next)?;
     crate::fault_point!("start.after_first_manifest");
     Ok(next)
 }

@@ -14,7 +14,7 @@ pub use error::Error;
 pub use file::FileRef;
 pub use local::Local;
 pub use probe::probe;
-pub use uri::open;
+pub use uri::{open, open_existing};
 
 /// How a conditional put ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
