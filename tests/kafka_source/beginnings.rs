@@ -1,8 +1,7 @@
 //! Where reading begins, and what is wrong before it begins.
 
-use crate::harness::{
-    Running, bootstrap, bytes, connection, new_topic, raw_client, soon, write, write_whole,
-};
+use crate::harness::{bootstrap, bytes, connection, new_topic, raw_client, soon, write, write_whole};
+use crate::running::Running;
 use std::collections::BTreeMap;
 use tidegate::connector::SourceControl;
 use tidegate::connector::kafka::Connection;

@@ -1,6 +1,7 @@
 //! The cluster changes: while the job runs, and while it does not.
 
-use crate::harness::{Running, bytes, connection, new_topic, topics, write};
+use crate::harness::{bytes, connection, new_topic, topics, write};
+use crate::running::Running;
 use std::time::{Duration, Instant};
 use tidegate::connector::SourceControl;
 use tidegate::connector::kafka::source::{KafkaRecord, KafkaSource, OutOfRange, Recreated};
@@ -39,7 +40,7 @@ fn an_added_partition_is_found_and_read_from_its_beginning() {
     let started = Instant::now();
     let mut frozen = running.freeze();
     while frozen.len() < 4 {
-        assert!(started.elapsed() < crate::harness::PATIENCE, "the fourth partition is not in the state");
+        assert!(started.elapsed() < crate::running::PATIENCE, "the fourth partition is not in the state");
         running.poll().unwrap();
         frozen = running.freeze();
     }
@@ -83,7 +84,7 @@ fn a_topic_that_a_pattern_reads_may_come_and_go() {
     topics().delete(&first).unwrap();
     let started = Instant::now();
     while running.freeze().len() != 1 {
-        assert!(started.elapsed() < crate::harness::PATIENCE, "the deleted topic is still in the state");
+        assert!(started.elapsed() < crate::running::PATIENCE, "the deleted topic is still in the state");
         running.poll().unwrap();
     }
     assert_eq!(running.counted("tidegate_source_released_partitions_total"), 1);

@@ -1,6 +1,7 @@
 //! The end of a bounded source: fixed at the first start, reached whatever stands there.
 
-use crate::harness::{PATIENCE, Running, bytes, new_topic, send, transaction, write};
+use crate::harness::{bytes, commit as commit_positions, new_topic, send, transaction, write};
+use crate::running::{PATIENCE, Running};
 use rdkafka::producer::{BaseProducer, Producer};
 use tidegate::connector::SourceControl;
 
@@ -47,7 +48,7 @@ fn a_marker_at_the_end_is_passed_and_leaves_no_lag() {
     let mut running = Running::start(source);
     running.read_to_end();
     assert_eq!(running.values(), ["a", "b"]);
-    assert_eq!(running.commit(&group, &topic, 1), [5]);
+    assert_eq!(commit_positions(&mut running, &group, &topic, 1), [5]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "tests measure time by themselves")]
 
+mod running;
 mod harness;
 mod records;
 mod beginnings;

@@ -1,6 +1,7 @@
 //! What the consumer group is told.
 
-use crate::harness::{PATIENCE, Running, bootstrap, committed, connection, new_topic, write};
+use crate::harness::{bootstrap, commit, committed, connection, new_topic, write};
+use crate::running::{PATIENCE, Running};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ fn the_group_gets_what_the_checkpoint_holds_and_nothing_before() {
     let mut running = Running::start(source);
     running.poll_until("all records", |out| out.records.len() == 3);
     assert_eq!(committed(&group, &topic, 2), [-1, -1]);
-    assert_eq!(running.commit(&group, &topic, 2), [3, 0], "also of the partition that gave nothing");
+    assert_eq!(commit(&mut running, &group, &topic, 2), [3, 0], "also of the partition that gave nothing");
 }
 
 #[test]
@@ -49,7 +50,7 @@ fn a_group_that_somebody_subscribes_with_is_a_counted_failure_and_no_more() {
     }
     let mut running = Running::start(KafkaSource::bytes(connection(), &group).topics([&topic]));
     running.poll_until("the record", |out| out.records.len() == 1);
-    running.commit(&group, &topic, 1);
+    commit(&mut running, &group, &topic, 1);
     assert_eq!(running.counted("tidegate_offset_commit_failures_total"), 1);
     write(&topic, 0, &["b"]);
     running.poll_until("the next record", |out| out.records.len() == 2);

@@ -1,6 +1,7 @@
 //! What a record is after it was read.
 
-use crate::harness::{Running, bytes, connection, new_topic, write, write_whole};
+use crate::harness::{bytes, connection, new_topic, write, write_whole};
+use crate::running::Running;
 use tidegate::connector::kafka::source::{KafkaSource, RawMessage};
 use tidegate::model::Record;
 use tidegate_tools::topics::token;

@@ -1,6 +1,7 @@
 //! Records that cannot be decoded.
 
-use crate::harness::{Running, connection, new_topic, write, write_whole};
+use crate::harness::{connection, new_topic, write, write_whole};
+use crate::running::Running;
 use tidegate::connector::kafka::source::{Breaker, KafkaSource, Undecodable};
 use tidegate::model::Advice;
 use tidegate_tools::topics::token;
