@@ -51,7 +51,8 @@ mod keyed;
 pub use crate::connector::kafka::Connection;
 pub use crate::connector::kafka::sink::{Delivery, KafkaSink, OnLost, OnOversized, RecordWriter};
 pub use crate::connector::kafka::source::{
-    Decoder, KafkaRecord, KafkaSource, OutOfRange, RawMessage, Recreated, Start, Undecodable,
+    Breaker, Decoder, KafkaRecord, KafkaSource, Otherwise, OutOfRange, RawHeader, RawHeaders, RawMessage,
+    Recreated, Start, Undecodable,
 };
 pub use crate::runtime::{JobOptions, Outcome, RestartPolicy, StopHandle};
 pub use job::Job;
