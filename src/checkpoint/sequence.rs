@@ -143,12 +143,10 @@ impl Sequence {
             claim.slot = newest.as_ref().map_or(0, |m| m.slot + 1);
             claim.generation = newest.as_ref().map_or(Generation(1), |m| m.generation.next());
             claim.reserved = CheckpointId(claim.reserved.0.max(claim.checkpoint.0 + 1));
-            let first_id = claim.reserved;
-            claim.reserved = CheckpointId(first_id.0 + RESERVE);
+            claim.reserved = CheckpointId(claim.reserved.0 + RESERVE);
             let claim = self.stamp(claim);
             match self.publish(&claim) {
-                // The caller begins at the id that nobody before may have used.
-                Publication::Mine => return Ok(Manifest { reserved: first_id, ..claim }),
+                Publication::Mine => return Ok(claim),
                 Publication::Fenced { .. } => {}
                 Publication::Refused(e) => return Err(e.into()),
                 Publication::Unknown(e) => {
@@ -168,6 +166,11 @@ impl Sequence {
                 "{TRIES} claims in a row were taken by other processes; is the job started in a loop?"
             ),
         })
+    }
+
+    /// The first checkpoint id that the owner of a claim may use: nobody before may have used it.
+    pub fn first_id(claim: &Manifest) -> CheckpointId {
+        CheckpointId(claim.reserved.0 - RESERVE)
     }
 
     /// The manifest that follows `before` in the sequence, by the same owner, ready to be filled and published.

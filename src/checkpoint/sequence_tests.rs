@@ -81,12 +81,13 @@ fn rival(slot: u64, generation: u64) -> Manifest {
 fn each_claim_has_a_higher_generation_and_ids_that_nobody_used() {
     let (sequence, _, _dir) = sequence(vec![]);
     let first = sequence.claim(false).unwrap();
-    let checkpoint = sequence.next(&first, Cause::Checkpoint, CheckpointId(first.reserved.0 + 5));
+    let checkpoint = sequence.next(&first, Cause::Checkpoint, CheckpointId(Sequence::first_id(&first).0 + 5));
     assert!(matches!(sequence.publish(&checkpoint), Publication::Mine));
     let second = sequence.claim(false).unwrap();
     assert_eq!((second.slot, second.generation), (2, Generation(2)));
     assert_eq!(second.checkpoint, checkpoint.checkpoint);
-    assert!(second.reserved > checkpoint.checkpoint, "a new process uses new ids");
+    assert!(Sequence::first_id(&second) > checkpoint.checkpoint, "a new process uses new ids");
+    assert!(second.reserved > Sequence::first_id(&second), "and has some to use");
     assert!(matches!(sequence.check_owner(Generation(1)), Err(Error::Fenced { theirs: 2, .. })));
     sequence.check_owner(Generation(2)).unwrap();
 }

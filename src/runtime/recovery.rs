@@ -5,7 +5,9 @@
 
 use super::job::Setup;
 use super::pending;
-use crate::checkpoint::{Cause, Manifest, OperatorSnapshot, Planned, RestorePlan, SubtaskSnapshot, plan};
+use crate::checkpoint::{
+    Cause, Manifest, OperatorSnapshot, Planned, RestorePlan, Sequence, SubtaskSnapshot, plan,
+};
 use crate::connector::{SinkControl, SinkFacts};
 use crate::graph::{Kind, NodeId};
 use crate::model::{Advice, CheckpointId, Failure, OperatorUid};
@@ -62,7 +64,7 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
     let mut manifest = setup.sequence.claim(setup.options.fresh && owned.is_none())?;
     setup.claimed.set(Some(manifest.generation));
     crate::fault_point!("start.after_claim");
-    let first_id = manifest.reserved;
+    let first_id = Sequence::first_id(&manifest);
     tracing::info!(
         job = %setup.options.job, generation = manifest.generation.0, checkpoint = manifest.checkpoint.0,
         slot = manifest.slot, "claimed the job"
