@@ -209,7 +209,7 @@ impl Consumer {
                     break;
                 }
                 match rd::rd_kafka_event_type(event) {
-                    rd::RD_KAFKA_EVENT_LOG => log(event),
+                    rd::RD_KAFKA_EVENT_LOG => super::handle::log(event),
                     rd::RD_KAFKA_EVENT_ERROR => notices.push(Notice {
                         problem: Problem::of(rd::rd_kafka_event_error(event) as i32),
                         fatal: rd::rd_kafka_event_error_is_fatal(event) != 0,
@@ -283,23 +283,6 @@ unsafe fn event_of<'a>(slot: usize, native: *mut rd::rd_kafka_message_t, code: i
         } else {
             Event::Problem { slot, problem: Problem::of(code), text: error_text(native) }
         }
-    }
-}
-
-/// # Safety
-/// `event` is a live log event.
-unsafe fn log(event: *mut rd::rd_kafka_event_t) {
-    let (mut facility, mut line, mut level) = (ptr::null(), ptr::null(), 0);
-    // SAFETY: the caller's promise; both texts live as long as the event.
-    let (facility, line) = unsafe {
-        rd::rd_kafka_event_log(event, &mut facility, &mut line, &mut level);
-        (words(facility), words(line))
-    };
-    // Syslog levels; what matters of an outage is told by the reader, which knows the topics.
-    match level {
-        0..=3 => tracing::warn!(target: "librdkafka", facility, "{line}"),
-        4..=5 => tracing::info!(target: "librdkafka", facility, "{line}"),
-        _ => tracing::debug!(target: "librdkafka", facility, "{line}"),
     }
 }
 

@@ -80,6 +80,23 @@ pub(super) unsafe fn words(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
+/// # Safety
+/// `event` is a live log event.
+pub(super) unsafe fn log(event: *mut rd::rd_kafka_event_t) {
+    let (mut facility, mut line, mut level) = (std::ptr::null(), std::ptr::null(), 0);
+    // SAFETY: the caller's promise; both texts live as long as the event.
+    let (facility, line) = unsafe {
+        rd::rd_kafka_event_log(event, &mut facility, &mut line, &mut level);
+        (words(facility), words(line))
+    };
+    // Syslog levels; what matters of an outage is told by the reader, which knows the topics.
+    match level {
+        0..=3 => tracing::warn!(target: "librdkafka", facility, "{line}"),
+        4..=5 => tracing::info!(target: "librdkafka", facility, "{line}"),
+        _ => tracing::debug!(target: "librdkafka", facility, "{line}"),
+    }
+}
+
 /// Owns the instance.
 pub(super) struct Handle(*mut rd::rd_kafka_t);
 

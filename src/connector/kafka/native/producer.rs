@@ -49,10 +49,17 @@ fn millis(wait: Duration) -> c_int {
 
 impl Producer {
     pub(in crate::connector::kafka) fn new(properties: &BTreeMap<String, String>) -> Result<Self, Error> {
-        let events = rd::RD_KAFKA_EVENT_DR | rd::RD_KAFKA_EVENT_ERROR;
-        let handle = Handle::new(rd::rd_kafka_type_t::RD_KAFKA_PRODUCER, properties, events)?;
-        // SAFETY: the instance is live; the queue is released in `drop`, before the instance.
-        let reports = unsafe { rd::rd_kafka_queue_get_main(handle.ptr()) };
+        let events = rd::RD_KAFKA_EVENT_DR | rd::RD_KAFKA_EVENT_ERROR | rd::RD_KAFKA_EVENT_LOG;
+        let mut properties = properties.clone();
+        // Without it every line goes to the standard error stream.
+        properties.insert("log.queue".to_owned(), "true".to_owned());
+        let handle = Handle::new(rd::rd_kafka_type_t::RD_KAFKA_PRODUCER, &properties, events)?;
+        // SAFETY: the instance is live; the queue is released in `drop`, before the instance. A null log queue means the
+        // main queue.
+        let reports = unsafe {
+            rd::rd_kafka_set_log_queue(handle.ptr(), std::ptr::null_mut());
+            rd::rd_kafka_queue_get_main(handle.ptr())
+        };
         Ok(Self { topics: Vec::new(), reports, messages: Vec::new(), handle })
     }
 
@@ -234,6 +241,9 @@ impl Producer {
                         error,
                     });
                 }
+            } else if kind == rd::RD_KAFKA_EVENT_LOG {
+                // SAFETY: the event is live and a log event.
+                unsafe { super::handle::log(event) };
             } else if kind == rd::RD_KAFKA_EVENT_ERROR {
                 // SAFETY: the event is live; its text is copied before it is destroyed.
                 let (code, text) = unsafe {
