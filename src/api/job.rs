@@ -65,7 +65,8 @@ impl Job {
 
     /// Reads from Kafka; what cannot be decoded goes to a topic with its raw bytes and headers that say where it stood
     /// and why, committed by the same checkpoints as everything else. The source's policy must be to do so
-    /// ([`super::Undecodable::DeadLetter`]). The sink's uid is the source's with `-dead-letters` behind it, unless given.
+    /// ([`super::Undecodable::DeadLetter`]). The sink's name and uid are the source's name with
+    /// `-dead-letters` behind it.
     pub fn source_with_dead_letters<T: Data + Sync>(
         &self,
         name: &str,

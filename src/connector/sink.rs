@@ -45,6 +45,12 @@ pub trait SinkWriter<T>: Send {
     /// # Errors
     /// When any write has failed: the attempt must go back, for the next checkpoint is already past that record.
     fn prepare(&mut self, checkpoint: CheckpointId) -> Result<Evidence, Failure>;
+
+    /// Called once at an orderly end, after the last preparation.
+    ///
+    /// # Errors
+    /// When something that was promised is not done.
+    fn close(&mut self) -> Result<(), Failure>;
 }
 
 /// The right to commit: a published manifest lists these.

@@ -85,6 +85,7 @@ impl<T: Send> Stage<T> for Sink<T> {
     }
 
     fn close(&mut self) -> Result<(), Failure> {
-        Ok(())
+        let closed = self.writer.close();
+        self.place(closed)
     }
 }

@@ -20,6 +20,7 @@ mod pool;
 mod writer;
 mod committer;
 mod plain;
+mod dead_letters;
 mod verdict;
 mod resolve;
 mod salvage;

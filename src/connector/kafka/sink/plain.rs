@@ -24,6 +24,11 @@ impl<T> Plain<T> {
         self.overlook(handed)
     }
 
+    fn drain(&mut self) -> Result<(), Failure> {
+        let outbox = &self.outbox;
+        self.lane.drain(outbox.names(), self.patience, || outbox.is_cancelled())
+    }
+
     /// Without a promise, an undelivered record is told and forgotten.
     fn overlook(&self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
@@ -54,10 +59,14 @@ impl<T: Send + 'static> SinkWriter<T> for Plain<T> {
             return Err(over());
         }
         if self.delivery == Delivery::AtLeastOnce {
-            let outbox = &self.outbox;
-            self.lane.drain(outbox.names(), self.patience, || outbox.is_cancelled())?;
+            self.drain()?;
         }
         Ok(Box::new(|| Ok(Vec::new())))
+    }
+
+    fn close(&mut self) -> Result<(), Failure> {
+        let drained = self.drain();
+        self.overlook(drained)
     }
 }
 
