@@ -25,3 +25,4 @@ pub mod graph;
 pub mod checkpoint;
 pub mod runtime;
 pub mod api;
+pub mod service;

@@ -5,45 +5,18 @@ use std::time::Duration;
 use tidegate::api::{Connection, Delivery, Job, JobOptions, RestartPolicy, Start, StopHandle};
 use tidegate::host::thread;
 use tidegate::model::{Failure, JobId};
+use tidegate::service::KafkaArguments;
 
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|e| format!("{e}; expected a duration such as 1s or 250ms"))
-}
-
-fn property(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-/// Properties from a file.
-#[derive(Clone)]
-pub(crate) struct Properties(Vec<(String, String)>);
-
-impl std::fmt::Debug for Properties {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // They may hold secrets.
-        write!(f, "{} properties", self.0.len())
-    }
-}
-
-fn properties_file(path: &str) -> Result<Properties, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
-    let mut properties = Vec::new();
-    for (number, line) in text.lines().enumerate().map(|(n, line)| (n + 1, line.trim())) {
-        if !line.is_empty() && !line.starts_with('#') {
-            properties.push(property(line).map_err(|e| format!("line {number}: {e}"))?);
-        }
-    }
-    Ok(Properties(properties))
 }
 
 /// Reads one topic, writes another, keeps its state in checkpoints.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Flags {
-    /// Kafka brokers, host:port[,host:port…]
-    #[arg(long)]
-    pub(crate) bootstrap: String,
+    #[command(flatten)]
+    pub(crate) kafka: KafkaArguments,
     /// Topic to read
     #[arg(long)]
     pub(crate) input: String,
@@ -92,20 +65,12 @@ pub(crate) struct Flags {
     /// Restarts in a row before the job gives up; without it, it never does
     #[arg(long)]
     pub(crate) restart_limit: Option<u32>,
-    /// A file of librdkafka properties for all clients, NAME=VALUE a line, as config/client.properties shows
-    #[arg(long, value_name = "FILE", value_parser = properties_file)]
-    pub(crate) client_properties: Option<Properties>,
-    /// A librdkafka property for all clients, such as security.protocol=sasl_ssl; may be repeated
-    #[arg(long = "property", value_name = "NAME=VALUE", value_parser = property)]
-    pub(crate) properties: Vec<(String, String)>,
 }
 
 impl Flags {
     /// How the cluster is reached.
     pub(crate) fn connection(&self) -> Connection {
-        let connection = Connection::new(&self.bootstrap);
-        let from_file = self.client_properties.iter().flat_map(|file| &file.0);
-        from_file.chain(&self.properties).fold(connection, |c, (name, value)| c.property(name, value))
+        self.kafka.connection()
     }
 
     /// Where reading begins.

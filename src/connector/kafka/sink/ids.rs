@@ -19,7 +19,7 @@ pub enum IdSlot {
 }
 
 /// Whom an id belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IdOwner {
     /// The escaped job.
     pub job: String,
@@ -72,7 +72,36 @@ pub fn parse_id(id: &str) -> Option<IdOwner> {
     Some(IdOwner { job: job.to_owned(), uid: uid.to_owned(), subtask, slot })
 }
 
+/// The name that stands escaped in an id; `None` if it was too long to stand there in full.
+fn unescape(escaped: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(escaped.len());
+    let mut rest = escaped.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'~' => return None,
+            b'%' => {
+                let code = std::str::from_utf8(after.get(..2)?).ok()?;
+                bytes.push(u8::from_str_radix(code, 16).ok()?);
+                rest = &after[2..];
+            }
+            plain => bytes.push(plain),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
 impl IdOwner {
+    /// The job's name; `None` if it was too long to stand in the id in full.
+    pub fn job_name(&self) -> Option<JobId> {
+        JobId::new(unescape(&self.job)?).ok()
+    }
+
+    /// The sink's uid; `None` if it was too long to stand in the id in full.
+    pub fn uid_name(&self) -> Option<String> {
+        unescape(&self.uid)
+    }
+
     /// Whether the id is of this job.
     pub fn is_of_job(&self, job: &JobId) -> bool {
         self.job == escape(job.as_str())
@@ -99,6 +128,10 @@ mod tests {
                 let owner = parse_id(&id).unwrap();
                 prop_assert!(owner.is_of(&job, &uid));
                 prop_assert_eq!((owner.subtask, owner.slot), (n, slot));
+                let names = (owner.job_name(), owner.uid_name());
+                prop_assert!(names.0.is_none_or(|name| name == job), "{}", id);
+                prop_assert_eq!(names.1.is_some(), !owner.uid.contains('~'));
+                prop_assert!(names.1.is_none_or(|name| name == uid), "{}", id);
             }
         }
     }

@@ -25,8 +25,10 @@ mod verdict;
 mod resolve;
 mod salvage;
 mod control;
+mod by_hand;
 
-pub use ids::{IdOwner, parse_id};
+pub use by_hand::{ByHand, KnownId};
+pub use ids::{IdOwner, IdSlot, parse_id};
 pub use options::{Delivery, KafkaSink, OnLost, OnOversized, Serialize};
 pub use record::RecordWriter;
 pub use resolve::{Pending, pending_of};

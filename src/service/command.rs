@@ -1,0 +1,64 @@
+//! The program's commands, from arguments to exit code.
+
+use super::txn;
+use crate::model::Failure;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Exactly-once stateful stream processing on Kafka
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// See the transactions of Tidegate's jobs at the brokers, and end those of a job that is gone
+    #[command(subcommand)]
+    Txn(txn::Command),
+}
+
+/// Runs the program: reads the arguments, does what they say, and tells how that ended.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter =
+        tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "warn".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Txn(command) => txn::run(command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn losing_records_takes_two_words() {
+        let base = "tidegate txn abort --bootstrap b --job j --checkpoints file:///c".split(' ');
+        let with =
+            |more: &[&'static str]| Arguments::try_parse_from(base.clone().chain(more.iter().copied()));
+        assert!(with(&[]).is_ok());
+        assert!(with(&["--listed"]).is_err());
+        assert!(with(&["--yes-lose-records"]).is_err());
+        assert!(with(&["--listed", "--yes-lose-records"]).is_ok());
+    }
+}
