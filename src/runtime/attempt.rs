@@ -35,6 +35,7 @@ pub(super) fn run(setup: &Setup, attempt: Attempt) -> Result<Outcome, Failure> {
     if beginning.manifest.finished {
         tracing::info!(checkpoint = beginning.manifest.checkpoint.0, "the job has come to its end before");
         let checkpoint = beginning.manifest.checkpoint.0;
+        tell_last_offsets(setup, &beginning.manifest)?;
         return Ok(Outcome { finished: true, checkpoint, restarts: 0 });
     }
     let assembly = assemble(setup, attempt, &beginning)?;
@@ -57,6 +58,22 @@ pub(super) fn run(setup: &Setup, attempt: Attempt) -> Result<Outcome, Failure> {
         let _ = thread.join();
     }
     result
+}
+
+/// A job that died between its last manifest and the commit of its offsets has left lag behind.
+fn tell_last_offsets(setup: &Setup, manifest: &Manifest) -> Result<(), Failure> {
+    for (id, control) in setup.sources() {
+        let mut committer = control.offset_committer(&setup.options.metrics)?;
+        committer.commit(splits_of(manifest, &setup.graph.uid(id)));
+        committer.close(clock::now() + OFFSETS_PATIENCE);
+    }
+    Ok(())
+}
+
+/// All positions of a source in a manifest.
+fn splits_of(manifest: &Manifest, uid: &OperatorUid) -> Vec<Vec<u8>> {
+    let of = manifest.operators.iter().find(|o| o.uid == *uid);
+    of.iter().flat_map(|o| &o.subtasks).flat_map(|s| s.splits.clone()).collect()
 }
 
 /// What is running.
@@ -432,8 +449,7 @@ impl<'a> Driver<'a> {
             committing.complete(Completed { attempt: self.attempt, checkpoint, listed })?;
         }
         for (uid, committer) in &mut self.offsets {
-            let of = self.manifest.operators.iter().find(|o| o.uid == *uid);
-            committer.commit(of.iter().flat_map(|o| &o.subtasks).flat_map(|s| s.splits.clone()).collect());
+            committer.commit(splits_of(&self.manifest, uid));
         }
         self.held.push(Held::of(&self.manifest));
         let deletions = superseded(&mut self.held, self.setup.options.checkpoint.retained);
