@@ -46,6 +46,15 @@ pub fn threads_and_descriptors(pid: u32) -> (usize, usize) {
     (entries("task"), entries("fd"))
 }
 
+/// Whether a process is held by SIGSTOP, all of its threads.
+pub fn is_paused(pid: u32) -> bool {
+    let stopped = |stat: io::Result<String>| {
+        stat.is_ok_and(|stat| stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('T'))
+    };
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().all(|thread| stopped(fs::read_to_string(thread.path().join("stat"))))
+}
+
 /// Asks a process to end.
 ///
 /// # Errors

@@ -109,6 +109,14 @@ impl Job {
     /// # Errors
     /// When it is not built or cannot be started.
     pub fn start(&self) -> Result<Program, Error> {
+        self.start_with(|_| ())
+    }
+
+    /// As [`start`](Self::start), with further arguments and environment.
+    ///
+    /// # Errors
+    /// When it is not built or cannot be started.
+    pub fn start_with(&self, change: impl FnOnce(&mut Command)) -> Result<Program, Error> {
         let log = self.log();
         let doing = format!("starting {}", self.system);
         fs::create_dir_all(&self.folder).map_err(Error::io(format!("making {}", self.folder.display())))?;
@@ -116,6 +124,7 @@ impl Job {
         let out = out.map_err(Error::io(format!("opening {}", log.display())))?;
         let err = out.try_clone().map_err(Error::io(doing.clone()))?;
         let mut command = self.command()?;
+        change(&mut command);
         command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
         // SAFETY: between fork and exec only prctl is called, which allocates nothing and takes no lock.
         unsafe {
@@ -192,14 +201,23 @@ impl Program {
     pub fn stop(&mut self, patience: Duration) -> Result<(), Error> {
         self.must_run()?;
         process::terminate(self.pid()).map_err(Error::io(format!("stopping {}", self.name)))?;
+        match self.wait(patience)? {
+            status if status.success() => Ok(()),
+            status => Err(self.ended(status)),
+        }
+    }
+
+    /// Waits until it has ended, however that is, and tells how.
+    ///
+    /// # Errors
+    /// When it has not ended within `patience`.
+    pub fn wait(&mut self, patience: Duration) -> Result<ExitStatus, Error> {
         let asked = Instant::now();
         loop {
             match self.try_wait()? {
-                Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(self.ended(status)),
+                Some(status) => return Ok(status),
                 None if asked.elapsed() > patience => {
-                    let waiting_for =
-                        format!("{} to end after SIGTERM, log {}", self.name, self.log.display());
+                    let waiting_for = format!("{} to end, log {}", self.name, self.log.display());
                     return Err(Error::Stalled { waiting_for, patience });
                 }
                 None => thread::sleep(Duration::from_millis(20)),
