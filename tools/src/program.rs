@@ -1,4 +1,4 @@
-//! Starts, watches and ends the programs under test: the example `clicks_per_url` and the limits.
+//! Starts, watches and ends the programs under test: the examples and the limits.
 //!
 //! A program writes to a log file in its folder, runs in a process group of its own, and is ended when its handle is
 //! dropped or the thread that started it ends: nothing is left running.
@@ -28,6 +28,8 @@ pub enum System {
     ByHand,
     /// The example `clicks_per_url`
     ClicksPerUrl,
+    /// The example `order_life_cycle`
+    OrderLifeCycle,
 }
 
 impl System {
@@ -35,6 +37,7 @@ impl System {
         match self {
             Self::Bare | Self::ByHand => "limit",
             Self::ClicksPerUrl => "clicks_per_url",
+            Self::OrderLifeCycle => "order_life_cycle",
         }
     }
 
@@ -50,6 +53,7 @@ impl fmt::Display for System {
             Self::Bare => "limit, bare",
             Self::ByHand => "limit, by hand",
             Self::ClicksPerUrl => "clicks_per_url",
+            Self::OrderLifeCycle => "order_life_cycle",
         })
     }
 }
@@ -63,9 +67,9 @@ pub struct Job {
     pub bin_dir: PathBuf,
     /// Broker addresses.
     pub bootstrap: String,
-    /// The topic with the clicks.
+    /// The topic to read.
     pub input: String,
-    /// The topic for the counts.
+    /// The topic to write.
     pub output: String,
     /// Consumer group; also what transactional ids are made of.
     pub group: String,
@@ -96,7 +100,7 @@ impl Job {
         match self.system {
             System::Bare => command.args(["--work", "none"]),
             System::ByHand => command.args(["--work", "clicks"]),
-            System::ClicksPerUrl => {
+            System::ClicksPerUrl | System::OrderLifeCycle => {
                 let checkpoints = format!("file://{}", self.folder.join("checkpoints").display());
                 command.args(["--checkpoints", &checkpoints, "--delivery", "exactly-once"])
             }
