@@ -14,6 +14,7 @@ mod restart;
 pub mod pending;
 mod recovery;
 mod assembly;
+mod driver;
 mod attempt;
 mod cleaner;
 mod job;

@@ -1,0 +1,441 @@
+//! The driver of an attempt: hears what the threads say, asks the protocol, carries its decisions out.
+
+use super::attempt::{OFFSETS_PATIENCE, Started, splits_of};
+use super::cleaner::Cleaner;
+use super::events::{Command, Event, Events, Snapshot, SnapshotProblem, What};
+use super::job::{Outcome, Setup};
+use super::recovery::Beginning;
+use crate::checkpoint::{
+    self, Action, Cause, Held, Manifest, OperatorSnapshot, Protocol, Publication, SubtaskSnapshot, superseded,
+};
+use crate::connector::{Completed, OffsetCommitter};
+use crate::graph::NodeId;
+use crate::host::{clock, thread};
+use crate::model::{Attempt, Barrier, BarrierKind, CheckpointId, Failure, OperatorUid, TaskId};
+use crate::operator::KeyGroups;
+use prometheus::{IntCounter, IntGauge};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the driver looks whether it shall stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How far the attempt is on its way to an orderly end.
+enum Ending {
+    /// Not yet.
+    No,
+    /// The last checkpoint is complete; these sink subtasks have not yet answered its commit.
+    Committing(BTreeSet<(OperatorUid, u32)>),
+    /// All is committed and recorded; the tasks are ending.
+    Draining,
+}
+
+pub(super) struct Driver<'a> {
+    setup: &'a Setup,
+    attempt: Attempt,
+    started: &'a Started,
+    protocol: Protocol,
+    events: Receiver<Event>,
+    publisher: Option<(SyncSender<Manifest>, JoinHandle<()>)>,
+    cleaner: Option<Cleaner>,
+    offsets: Vec<(OperatorUid, Box<dyn OffsetCommitter>)>,
+    /// The newest manifest that is published.
+    manifest: Manifest,
+    /// The manifest that is being published.
+    publishing: Option<Manifest>,
+    held: Vec<Held>,
+    parts: BTreeMap<TaskId, Snapshot>,
+    running: BTreeSet<TaskId>,
+    at_end: BTreeSet<TaskId>,
+    stopping: bool,
+    /// Whether every source was at its end when the last checkpoint was triggered.
+    finishing: bool,
+    ending: Ending,
+    triggered_at: Instant,
+    completed: IntCounter,
+    failed: IntCounter,
+    refused: IntCounter,
+    last_id: IntGauge,
+    duration_ms: IntGauge,
+}
+
+impl<'a> Driver<'a> {
+    pub(super) fn new(
+        setup: &'a Setup,
+        attempt: Attempt,
+        beginning: Beginning,
+        started: &'a Started,
+        events: Events,
+        from: Receiver<Event>,
+    ) -> Result<Self, Failure> {
+        let Beginning { manifest, first_id, .. } = beginning;
+        let now = clock::now();
+        let settings = setup.options.checkpoint.clone();
+        let protocol =
+            Protocol::new(settings, attempt, started.tasks.clone(), first_id, manifest.reserved, now);
+        let mut offsets = Vec::new();
+        for (id, control) in setup.sources() {
+            offsets.push((setup.graph.uid(id), control.offset_committer(&setup.options.metrics)?));
+        }
+        let job = setup.options.job.to_string();
+        let labels = [("job", job.as_str())];
+        let metrics = &setup.options.metrics;
+        Ok(Self {
+            setup,
+            attempt,
+            started,
+            protocol,
+            events: from,
+            publisher: Some(start_publisher(setup, events)?),
+            cleaner: Some(Cleaner::start(setup.sequence.store().clone())?),
+            offsets,
+            held: held(setup),
+            manifest,
+            publishing: None,
+            parts: BTreeMap::new(),
+            running: started.tasks.clone(),
+            at_end: BTreeSet::new(),
+            stopping: false,
+            finishing: false,
+            ending: Ending::No,
+            triggered_at: now,
+            completed: metrics.own_counter(
+                "tidegate_checkpoints_completed_total",
+                "Complete checkpoints.",
+                &labels,
+            ),
+            failed: metrics.own_counter(
+                "tidegate_checkpoints_failed_total",
+                "Checkpoints that failed.",
+                &labels,
+            ),
+            refused: metrics.own_counter(
+                "tidegate_stale_messages_total",
+                "Messages of a checkpoint or attempt that is over, refused.",
+                &labels,
+            ),
+            last_id: metrics.own_gauge(
+                "tidegate_checkpoint_last_id",
+                "The last complete checkpoint.",
+                &labels,
+            ),
+            duration_ms: metrics.own_gauge(
+                "tidegate_checkpoint_last_duration_ms",
+                "From the trigger of the last complete checkpoint to its publication.",
+                &labels,
+            ),
+        })
+    }
+
+    pub(super) fn drive(&mut self) -> Result<Outcome, Failure> {
+        loop {
+            if self.setup.stop.is_requested() && !self.stopping {
+                self.stopping = true;
+                tracing::info!("stopping with a checkpoint");
+                self.step(checkpoint::Event::EndRequested)?;
+            }
+            match self.events.recv_timeout(self.protocol.next_wake(clock::now()).min(LOOK)) {
+                Ok(event) if event.attempt != self.attempt => self.refused.inc(),
+                Ok(event) => self.handle(event.what)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::restart("every thread of the attempt has gone without a word"));
+                }
+            }
+            self.step(checkpoint::Event::Tick)?;
+            if matches!(self.ending, Ending::Draining) && self.running.is_empty() {
+                let (finished, checkpoint) = (self.manifest.finished, self.manifest.checkpoint.0);
+                return Ok(Outcome { finished, checkpoint, restarts: 0 });
+            }
+        }
+    }
+
+    fn handle(&mut self, what: What) -> Result<(), Failure> {
+        match what {
+            What::TaskEnded { task, result } => {
+                self.running.remove(&task);
+                result?;
+                if !matches!(self.ending, Ending::Draining) {
+                    return Err(Failure::restart(format!("task {task} ended before the job")));
+                }
+            }
+            What::AtEnd { task } => {
+                self.at_end.insert(task);
+                if self.at_end == self.started.sources && !self.stopping {
+                    self.stopping = true;
+                    tracing::info!("every source is at its end");
+                    self.step(checkpoint::Event::EndRequested)?;
+                }
+            }
+            What::Snapshot { checkpoint, task, result } => self.snapshot(checkpoint, task, result)?,
+            What::Published { checkpoint, publication } => self.published(checkpoint, publication)?,
+            What::Committed { checkpoint, uid, subtask, result } => {
+                result.map_err(|e| e.at(format!("sink {uid} subtask {subtask}")))?;
+                if let Ending::Committing(missing) = &mut self.ending
+                    && checkpoint == self.manifest.checkpoint
+                {
+                    missing.remove(&(uid, subtask));
+                }
+                self.finish_if_committed()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn snapshot(
+        &mut self,
+        checkpoint: CheckpointId,
+        task: TaskId,
+        result: Result<Snapshot, SnapshotProblem>,
+    ) -> Result<(), Failure> {
+        let attempt = self.attempt;
+        match result {
+            Ok(snapshot) => {
+                crate::fault_point!("checkpoint.after_acknowledgement");
+                if self.protocol.missing().contains(&task) && self.pending_id() == Some(checkpoint) {
+                    self.parts.insert(task, snapshot);
+                } else {
+                    self.delete_files(&snapshot);
+                }
+                self.step(checkpoint::Event::Acknowledged { attempt, checkpoint, task })
+            }
+            Err(SnapshotProblem::Declined(reason)) => {
+                self.step(checkpoint::Event::Declined { attempt, checkpoint, task, reason })
+            }
+            Err(SnapshotProblem::Failed(failure)) => {
+                Err(failure.at(format!("task {task}, checkpoint {checkpoint}")))
+            }
+        }
+    }
+
+    /// The checkpoint that is pending: the one before the next id.
+    fn pending_id(&self) -> Option<CheckpointId> {
+        self.protocol.next_id().0.checked_sub(1).map(CheckpointId)
+    }
+
+    fn published(&mut self, checkpoint: CheckpointId, publication: Publication) -> Result<(), Failure> {
+        let manifest = self.publishing.take().expect("only a manifest that is being published is published");
+        match publication {
+            Publication::Mine => {
+                crate::fault_point!("checkpoint.after_manifest");
+                self.manifest = manifest;
+                self.step(checkpoint::Event::Published { checkpoint })
+            }
+            Publication::Fenced { by } => {
+                Err(self.setup.sequence.fenced(self.manifest.generation, by).into())
+            }
+            Publication::Refused(e) => {
+                self.step(checkpoint::Event::NotPublished { checkpoint, reason: e.to_string() })
+            }
+            Publication::Unknown(e) => Err(Failure::restart(format!(
+                "whether checkpoint {checkpoint} was published is unknown: {e}"
+            ))),
+        }
+    }
+
+    fn step(&mut self, event: checkpoint::Event) -> Result<(), Failure> {
+        for action in self.protocol.step(event, clock::now()) {
+            self.carry_out(action)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, action: Action) -> Result<(), Failure> {
+        match action {
+            Action::Trigger { checkpoint, kind } => {
+                self.parts.clear();
+                self.triggered_at = clock::now();
+                self.finishing = kind == BarrierKind::Last && self.at_end == self.started.sources;
+                self.command(Command::Barrier(Barrier { checkpoint, kind }));
+            }
+            Action::Publish { checkpoint } => {
+                let manifest = self.assemble_manifest(checkpoint);
+                check_deadlines(&manifest, self.setup.options.checkpoint.restart_budget)?;
+                crate::fault_point!("checkpoint.before_manifest");
+                self.publishing = Some(manifest.clone());
+                let (to, _) =
+                    self.publisher.as_ref().expect("the publisher lives as long as the driver drives");
+                to.send(manifest).map_err(|_| Failure::restart("the publishing thread is gone"))?;
+            }
+            Action::Complete { checkpoint, kind } => self.complete(checkpoint, kind)?,
+            Action::GiveUp { checkpoint, kind, reason } => {
+                self.failed.inc();
+                tracing::warn!(checkpoint = checkpoint.0, "checkpoint failed: {reason}");
+                for snapshot in std::mem::take(&mut self.parts).into_values() {
+                    self.delete_files(&snapshot);
+                }
+                if kind == BarrierKind::Last {
+                    self.command(Command::Resume);
+                }
+            }
+            Action::Refuse { checkpoint, task } => {
+                self.refused.inc();
+                tracing::debug!(checkpoint = checkpoint.0, %task, "stale message refused");
+            }
+            Action::FailAttempt { reason } => return Err(Failure::restart(reason)),
+        }
+        Ok(())
+    }
+
+    fn command(&self, command: Command) {
+        for source in &self.started.commands {
+            // A source that has gone tells so by its own event.
+            let _ = source.send(command);
+        }
+    }
+
+    fn delete_files(&self, snapshot: &Snapshot) {
+        let files = snapshot.iter().flat_map(|(_, s)| &s.keyed).map(|f| f.name.clone()).collect();
+        if let Some(cleaner) = &self.cleaner {
+            cleaner.delete(files);
+        }
+    }
+
+    /// The next manifest of the sequence, from what all tasks acknowledged.
+    fn assemble_manifest(&mut self, checkpoint: CheckpointId) -> Manifest {
+        let mut next = self.setup.sequence.next(&self.manifest, Cause::Checkpoint, checkpoint);
+        next.finished = self.finishing;
+        next.operators.clear();
+        let mut by_uid: BTreeMap<OperatorUid, BTreeMap<u32, SubtaskSnapshot>> = BTreeMap::new();
+        for (task, snapshot) in std::mem::take(&mut self.parts) {
+            for (uid, subtask) in snapshot {
+                by_uid.entry(uid).or_default().insert(task.subtask.0, subtask);
+            }
+        }
+        for at in 0..self.setup.graph.nodes.len() {
+            let (id, node) = (NodeId(at), &self.setup.graph.nodes[at]);
+            let uid = self.setup.graph.uid(id);
+            let Some(subtasks) = by_uid.remove(&uid) else { continue };
+            assert_eq!(
+                subtasks.len(),
+                self.setup.plan.parallelism(id) as usize,
+                "checkpoint {checkpoint}: every subtask of {uid} has its part"
+            );
+            next.operators.push(OperatorSnapshot {
+                uid,
+                name: node.name.clone(),
+                max_parallelism: node.key_groups.as_ref().map(KeyGroups::get),
+                subtasks: subtasks.into_values().collect(),
+            });
+        }
+        assert!(by_uid.is_empty(), "checkpoint {checkpoint}: every part belongs to an operator of the job");
+        next
+    }
+
+    fn complete(&mut self, checkpoint: CheckpointId, kind: BarrierKind) -> Result<(), Failure> {
+        let took = clock::now() - self.triggered_at;
+        self.completed.inc();
+        self.last_id.set(checkpoint.0 as i64);
+        self.duration_ms.set(took.as_millis() as i64);
+        let bytes: u64 = self.manifest.files().map(|f| f.bytes).sum();
+        tracing::info!(
+            checkpoint = checkpoint.0,
+            checkpoint_duration_ms = took.as_secs_f64() * 1000.0,
+            state_bytes = bytes,
+            "checkpoint complete"
+        );
+        let mut missing = BTreeSet::new();
+        for committing in self.started.committing.borrow().iter() {
+            let listed = self.listed(&committing.uid, committing.subtask);
+            missing.insert((committing.uid.clone(), committing.subtask));
+            committing.complete(Completed { attempt: self.attempt, checkpoint, listed })?;
+        }
+        for (uid, committer) in &mut self.offsets {
+            committer.commit(splits_of(&self.manifest, uid));
+        }
+        self.held.push(Held::of(&self.manifest));
+        let deletions = superseded(&mut self.held, self.setup.options.checkpoint.retained);
+        if let Some(cleaner) = &self.cleaner {
+            cleaner.superseded(deletions);
+        }
+        if kind == BarrierKind::Last {
+            self.ending = Ending::Committing(missing);
+            self.finish_if_committed()?;
+        }
+        Ok(())
+    }
+
+    fn listed(&self, uid: &OperatorUid, subtask: u32) -> Vec<u64> {
+        let operator = self.manifest.operators.iter().find(|o| o.uid == *uid);
+        let snapshot = operator.and_then(|o| o.subtasks.get(subtask as usize));
+        snapshot.iter().flat_map(|s| &s.committables).map(|c| c.sequence).collect()
+    }
+
+    /// After the last checkpoint's commits: records that nothing is pending, then lets the tasks end.
+    fn finish_if_committed(&mut self) -> Result<(), Failure> {
+        if !matches!(&self.ending, Ending::Committing(missing) if missing.is_empty()) {
+            return Ok(());
+        }
+        if self.manifest.has_committables() {
+            crate::fault_point!("stop.before_last_manifest");
+            let checkpoint = self.manifest.checkpoint;
+            let next = self
+                .setup
+                .sequence
+                .next(&self.manifest, Cause::Resolution, checkpoint)
+                .without_committables();
+            self.setup.sequence.must_publish(&next)?;
+            self.manifest = next;
+            crate::fault_point!("stop.after_last_manifest");
+        }
+        self.ending = Ending::Draining;
+        self.command(Command::Finish);
+        Ok(())
+    }
+
+    /// Ends the driver's own threads. Dropping the receiver first lets nobody wait for it.
+    pub(super) fn close(self, orderly: bool) {
+        drop(self.events);
+        self.started.committing.borrow_mut().clear();
+        if let Some((to, thread)) = self.publisher {
+            drop(to);
+            let _ = thread.join();
+        }
+        let deadline = clock::now() + if orderly { OFFSETS_PATIENCE } else { Duration::ZERO };
+        for (_, committer) in self.offsets {
+            committer.close(deadline);
+        }
+        if let Some(cleaner) = self.cleaner {
+            cleaner.close();
+        }
+    }
+}
+
+/// A prepared transaction that a restart could not save any more must not be covered by a checkpoint.
+fn check_deadlines(manifest: &Manifest, budget: Duration) -> Result<(), Failure> {
+    let subtasks = manifest.operators.iter().flat_map(|o| o.subtasks.iter().map(move |s| (&o.uid, s)));
+    for (uid, committable) in subtasks.flat_map(|(uid, s)| s.committables.iter().map(move |c| (uid, c))) {
+        let left = committable.deadline_ms - clock::unix_millis();
+        if left < budget.as_millis() as i64 {
+            return Err(Failure::restart(format!(
+                "checkpoint {} is not published: a transaction of sink {uid} has {left} ms left to its timeout, less than \
+                 the restart budget of {budget:?}",
+                manifest.checkpoint
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Manifests are published one after the other on a thread of their own.
+fn start_publisher(setup: &Setup, events: Events) -> Result<(SyncSender<Manifest>, JoinHandle<()>), Failure> {
+    let sequence = setup.sequence.clone();
+    let (to, from) = sync_channel::<Manifest>(1);
+    let body = move || {
+        for manifest in from {
+            let publication = sequence.publish(&manifest);
+            events.send(What::Published { checkpoint: manifest.checkpoint, publication });
+        }
+    };
+    let thread = thread::spawn("publisher", body)
+        .map_err(|e| Failure::restart(format!("no thread for publications: {e}")))?;
+    Ok((to, thread))
+}
+
+/// What the store holds from before; a manifest that cannot be read is left alone.
+fn held(setup: &Setup) -> Vec<Held> {
+    let slots = setup.sequence.slots().unwrap_or_default();
+    slots.into_iter().filter_map(|slot| setup.sequence.read(slot).ok()).map(|m| Held::of(&m)).collect()
+}
