@@ -16,6 +16,9 @@ const WARM: usize = 3;
 /// One wait in a call that may take longer.
 const TURN: Duration = Duration::from_millis(500);
 
+/// The first wait for a commit. For tests it sends the request and does not wait for the answer, as a rule.
+const FIRST_TURN: Duration = if cfg!(feature = "fault-points") { Duration::from_millis(1) } else { TURN };
+
 /// How long an initialisation may take: a broker's failover, and the abort of what a former process left.
 const INIT: Duration = Duration::from_secs(60);
 
@@ -35,14 +38,12 @@ impl<T> Committer<T> {
     /// the outcome is not known here, and the attempt goes back to resolve it.
     fn commit_one(&self, id: &str, producer: &Producer, deadline: Instant) -> Result<(), Failure> {
         crate::fault_point!("commit.before_end_transaction");
-        #[cfg(feature = "fault-points")]
-        {
-            // Sends the request, and does not wait for its answer.
-            let _ = producer.commit_transaction(Duration::from_millis(1));
-            crate::fault_point!("commit.during_end_transaction");
-        }
+        let mut turn = FIRST_TURN;
         loop {
-            match producer.commit_transaction(TURN) {
+            let answer = producer.commit_transaction(turn);
+            crate::fault_point!("commit.during_end_transaction");
+            turn = TURN;
+            match answer {
                 Ok(()) => break,
                 Err(e) if goes_on(&e) && !self.pool.is_cancelled() && clock::now() < deadline => {
                     tracing::debug!(id, "commit not answered yet: {e}");
