@@ -1,0 +1,76 @@
+//! Outages that outlast something: the transaction timeout, an older sibling's timeout, the parallelism.
+
+mod support;
+
+use std::fs;
+use std::time::Duration;
+use support::{Scene, transactions};
+use tidegate::connector::kafka::raw::TransactionState;
+
+#[test]
+fn an_outage_longer_than_the_transaction_timeout_ends_with_complete_output() {
+    let mut scene = Scene::new("long-outage", 2).short_transactions().feed(4000);
+    scene.die_with_prepared();
+    transactions::wait_for_timeouts(&scene.job.bootstrap, &scene.job.group);
+    let program = scene.start();
+    scene.drain(program);
+    assert!(scene.has_logged("salvaging the records of aborted transactions"), "log {}", scene.log());
+    scene.judge();
+}
+
+const AFTER_MANIFEST: &str = "checkpoint.after_manifest:2";
+
+/// A checkpoint is declined after its prepare, for its state could not be stored; the next one lists both transactions.
+/// The older one times out first, and then the job comes back: the younger one must not become visible before the
+/// older one's records.
+#[test]
+fn an_older_sibling_timed_out_and_the_younger_not() {
+    let mut scene = Scene::new("older-sibling", 1)
+        .flag("transaction-timeout", "13s")
+        .flag("checkpoint-timeout", "2s")
+        .flag("tolerable-failures", "1")
+        .flag("restart-budget", "1s")
+        .feed(4000);
+    scene.job.interval = Duration::from_secs(4);
+    let mut program = scene.start_with_fault(AFTER_MANIFEST);
+    scene.wait_for_progress();
+    let state = scene.job.folder.join("checkpoints").join(&scene.job.group).join("state");
+    let aside = state.with_extension("aside");
+    fs::rename(&state, &aside).unwrap();
+    fs::write(&state, "no folder").unwrap();
+    scene.until("a checkpoint to be declined", || scene.has_logged("checkpoint failed"));
+    fs::remove_file(&state).unwrap();
+    fs::rename(&aside, &state).unwrap();
+    program.wait(support::PATIENCE).unwrap();
+    scene.must_have_happened(AFTER_MANIFEST, "kill");
+
+    let states = || {
+        let described = transactions::described(&scene.job.bootstrap, &scene.job.group);
+        described.into_iter().map(|(_, d)| d.state).collect::<Vec<_>>()
+    };
+    scene.until("the older transaction to time out", || states().contains(&TransactionState::CompleteAbort));
+    assert!(states().contains(&TransactionState::Ongoing), "the younger one is open: {:?}", states());
+    let program = scene.start();
+    scene.drain(program);
+    assert!(scene.has_logged("transactions=2"), "both were salvaged, log {}", scene.log());
+    scene.judge();
+}
+
+#[test]
+fn a_downscale_resolves_and_aborts_what_a_larger_parallelism_left() {
+    let mut scene = Scene::new("downscale", 4).feed(4000);
+    // One subtask has prepared its second transaction; the others' are open, and no manifest lists any of them.
+    scene.die_at("sink.after_drain:5");
+    scene.job.parallelism = 1;
+    let mut program = scene.start();
+    scene.wait_for_progress();
+    assert!(scene.has_logged("aborting a transaction that no checkpoint lists"), "log {}", scene.log());
+    program.kill().unwrap();
+
+    scene.job.parallelism = 4;
+    scene.die_with_prepared();
+    scene.job.parallelism = 1;
+    let program = scene.start();
+    scene.drain(program);
+    scene.judge();
+}
