@@ -33,10 +33,12 @@ impl<T: Data + Sync> KeyedStream<T> {
     where
         F::Out: Data + Sync,
     {
-        let route = RouteBy::Key(Arc::clone(&self.select), self.groups.clone());
-        let factory = Arc::new(KeyedFactory::new(function, Arc::clone(&self.select), self.groups.clone()));
+        // Several operators may work on one keyed stream, each with a parallelism and a history of its own.
+        let groups = self.groups.of_another_operator();
+        let route = RouteBy::Key(Arc::clone(&self.select), groups.clone());
+        let factory = Arc::new(KeyedFactory::new(function, Arc::clone(&self.select), groups.clone()));
         let inputs = self.stream.edges(Route::Hash, &route);
-        let node = self.stream.add(name, Kind::Operator(factory), Some(self.groups.clone()), inputs);
+        let node = self.stream.add(name, Kind::Operator(factory), Some(groups), inputs);
         Stream::of(Rc::clone(&self.stream.shared), node, 0)
     }
 }

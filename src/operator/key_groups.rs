@@ -11,6 +11,13 @@ pub struct KeyGroups {
 }
 
 impl KeyGroups {
+    /// Those of another operator on the same stream: the same word of the user's, and a choice of their own.
+    #[must_use]
+    pub fn of_another_operator(&self) -> Self {
+        let given = *self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { given: Arc::new(Mutex::new(given)), chosen: Arc::default() }
+    }
+
     /// The user's word.
     pub fn give(&self, max: MaxParallelism) {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(max);
@@ -63,6 +70,15 @@ impl KeyGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operators_on_one_keyed_stream_choose_for_themselves() {
+        let stream = KeyGroups::default();
+        let (narrow, wide) = (stream.of_another_operator(), stream.of_another_operator());
+        assert_eq!(narrow.choose(None, 1).unwrap().get(), 128);
+        assert_eq!(wide.choose(None, 200).unwrap().get(), 512);
+        assert_eq!(narrow.get().get(), 128);
+    }
 
     #[test]
     fn the_checkpoint_decides_unless_the_user_contradicts_it() {
