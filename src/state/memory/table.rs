@@ -71,10 +71,12 @@ impl<V: Data + Sync> Group<V> {
         let page = self.page(slot);
         page.remove(slot as usize % ENTRIES);
         let (live, dead) = (page.live(), page.dead());
+        // A page of long keys is full with few entries.
+        let half_dead = dead >= ENTRIES / 2 || (!page.has_room() && dead >= live);
         if live == 0 && number != self.open {
             self.pages[number] = Arc::new(Page::new());
             self.empty.push(number);
-        } else if dead >= ENTRIES / 2 {
+        } else if half_dead {
             self.rewrite(number);
         }
     }
@@ -326,6 +328,23 @@ mod tests {
                 }
                 prop_assert_eq!(found, then);
             }
+        }
+    }
+
+    /// Keys come and go: what they took is used again, however long they are.
+    #[test]
+    fn memory_of_removed_keys_is_used_again() {
+        for key_bytes in [2usize, 100, 1000, 20_000] {
+            let mut group = super::Group::<u64>::new();
+            for round in 0..3000u64 {
+                let mut key = vec![0; key_bytes];
+                key[0] = round as u8;
+                key[1] = (round >> 8) as u8;
+                let hash = crate::model::key_group::hash_key(&key);
+                let slot = group.insert(hash, &key, round);
+                group.remove(hash, slot);
+            }
+            assert!(group.pages.len() <= 2, "{key_bytes}: {} pages for no key", group.pages.len());
         }
     }
 
