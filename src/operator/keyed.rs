@@ -5,7 +5,7 @@ use super::{
     AnyStage, BuildContext, Context, Emitter, Frozen, FrozenPart, OpenContext, Signal, Stage, StageFactory,
 };
 use super::{KeyGroups, Outputs, UserError};
-use crate::model::{Barrier, Failure, Key, KeyGroupRange, Record};
+use crate::model::{Advice, Barrier, Failure, Key, KeyGroupRange, Record};
 use crate::state::KeyedState;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -116,7 +116,8 @@ impl<In: Send, F: KeyedProcessFunction<In>> Stage<In> for Keyed<In, F> {
             .map_err(|e| user_failure(&e, &format!("{} in open", info.place())))?;
         for file in std::mem::take(&mut self.context.keyed) {
             let bytes = file.read(&*self.context.store).map_err(|e| {
-                Failure::new(crate::model::Advice::DataIsCorrupt, e.to_string()).at(info.place())
+                let advice = if e.is_transient() { Advice::Restart } else { Advice::DataIsCorrupt };
+                Failure::new(advice, e.to_string()).at(info.place())
             })?;
             self.state.restore(&file.name, &bytes).map_err(|e| Failure::from(e).at(info.place()))?;
         }

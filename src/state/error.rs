@@ -87,7 +87,8 @@ impl From<Error> for Failure {
     fn from(e: Error) -> Self {
         let advice = match e {
             Error::Envelope { .. } | Error::Malformed { .. } => Advice::DataIsCorrupt,
-            Error::Serializer { .. } => Advice::Restart,
+            // Only a restore reads: a value that its type cannot take now it will not take after a restart either.
+            Error::Serializer { action: "written", .. } => Advice::Restart,
             _ => Advice::FixConfiguration,
         };
         Failure::new(advice, e.to_string())
