@@ -97,3 +97,21 @@ impl Job {
         crate::runtime::run(graph, options, stop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Connection;
+    use super::*;
+    use crate::model::{Advice, JobId};
+
+    #[test]
+    fn an_operator_without_subtasks_is_refused_by_name() {
+        let job = Job::new();
+        let source = KafkaSource::string(Connection::new("127.0.0.1:1"), "g").topics(["t"]);
+        let _values = job.source("in", source).uid("in").map(|s| s).uid("copy").parallelism(0);
+        let options = JobOptions::new(JobId::new("j").unwrap(), "file:///nowhere/at/all");
+        let failure = job.run(options).unwrap_err();
+        assert_eq!(failure.advice, Advice::FixConfiguration);
+        assert!(failure.text.contains("operator copy (map)"), "{failure}");
+    }
+}

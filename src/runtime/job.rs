@@ -4,7 +4,7 @@ use super::attempt;
 use super::recovery;
 use super::restart::{RestartPolicy, Restarts, Verdict};
 use crate::checkpoint::{Sequence, Settings};
-use crate::graph::{Graph, Plan};
+use crate::graph::{Graph, NodeId, Plan};
 use crate::host::metrics::Metrics;
 use crate::host::{clock, random};
 use crate::model::{Attempt, Failure, Generation, JobId};
@@ -117,6 +117,10 @@ pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcom
     }
     if graph.nodes.is_empty() {
         problems.push("the job has no operators".to_owned());
+    }
+    for (at, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.parallelism == Some(0)) {
+        let uid = graph.uid(NodeId(at));
+        problems.push(format!("operator {uid} ({}): the parallelism must be 1 or more, found 0", node.name));
     }
     let plan = Plan::of(&graph, options.parallelism.max(1));
     if !problems.is_empty() {
