@@ -101,21 +101,45 @@ impl Writer {
     ) -> Result<Snapshot, SnapshotProblem> {
         let mut snapshot = Snapshot::new();
         for (uid, part) in frozen {
-            let mut subtask = SubtaskSnapshot::default();
-            match part {
-                FrozenPart::Splits(splits) => subtask.splits = splits,
-                FrozenPart::Sink(evidence) => {
-                    subtask.committables = evidence().map_err(SnapshotProblem::Failed)?;
-                }
-                FrozenPart::Keyed(keyed) => {
-                    subtask.range = Some(keyed.range());
-                    subtask.keyed = self.write_keyed(task, checkpoint, &uid, keyed)?;
-                    crate::fault_point!("state.after_upload");
+            match self.write_part(task, checkpoint, &uid, part) {
+                Ok(subtask) => snapshot.push((uid, subtask)),
+                Err(problem) => {
+                    // Nobody will know of what the operators before it have written.
+                    self.delete(snapshot.iter().flat_map(|(_, subtask)| &subtask.keyed));
+                    return Err(problem);
                 }
             }
-            snapshot.push((uid, subtask));
         }
         Ok(snapshot)
+    }
+
+    fn write_part(
+        &self,
+        task: TaskId,
+        checkpoint: CheckpointId,
+        uid: &OperatorUid,
+        part: FrozenPart,
+    ) -> Result<SubtaskSnapshot, SnapshotProblem> {
+        let mut subtask = SubtaskSnapshot::default();
+        match part {
+            FrozenPart::Splits(splits) => subtask.splits = splits,
+            FrozenPart::Sink(evidence) => {
+                subtask.committables = evidence().map_err(SnapshotProblem::Failed)?;
+            }
+            FrozenPart::Keyed(keyed) => {
+                subtask.range = Some(keyed.range());
+                subtask.keyed = self.write_keyed(task, checkpoint, uid, keyed)?;
+                crate::fault_point!("state.after_upload");
+            }
+        }
+        Ok(subtask)
+    }
+
+    /// Takes files back that no manifest lists; what cannot be deleted is an orphan.
+    fn delete<'a>(&self, files: impl Iterator<Item = &'a FileRef>) {
+        for file in files {
+            let _ = self.store.delete(&file.name);
+        }
     }
 
     fn write_keyed(
@@ -139,10 +163,7 @@ impl Writer {
             match FileRef::write(&*self.store, name, &file) {
                 Ok(reference) => written.push(reference),
                 Err(e) => {
-                    for file in written {
-                        // What cannot be deleted is an orphan that no manifest knows.
-                        let _ = self.store.delete(&file.name);
-                    }
+                    self.delete(written.iter());
                     return Err(SnapshotProblem::Declined(e.to_string()));
                 }
             }
