@@ -27,10 +27,11 @@ impl<T: Send + Sync + 'static> KafkaSink<T> {
     /// # Errors
     /// When the clients cannot be made.
     pub fn parts(&self, seat: &SinkSeat) -> Result<SinkParts<T>, Failure> {
-        let client = self.connection.raw()?;
-        let outbox = Outbox::new(self.clone(), client, seat.cancelled.clone(), &seat.metrics, &seat.uid.0);
+        let mut client = self.connection.raw()?;
+        let sink = self.clone().with_batches_within(limits::ask(&mut client, &self.topic)?.max_bytes);
+        let outbox = Outbox::new(sink.clone(), client, seat.cancelled.clone(), &seat.metrics, &seat.uid.0);
         if self.delivery != Delivery::ExactlyOnce {
-            let producer = Producer::new(&self.producer_properties(None))
+            let producer = Producer::new(&sink.producer_properties(None))
                 .map_err(|e| Failure::configuration(format!("the producer cannot be made: {e}")))?;
             let plain = Plain::new(outbox, Lane::new(producer), self.delivery, seat.patience);
             return Ok(SinkParts { writer: Box::new(plain), committer: Box::new(NothingToCommit) });
@@ -44,8 +45,8 @@ impl<T: Send + Sync + 'static> KafkaSink<T> {
             "Transactions committed by the process that wrote them.",
             &[("operator", &seat.uid.0), ("subtask", &subtask)],
         );
-        let writer = Writer::new(self.clone(), pool.clone(), seat.patience, outbox);
-        let committer = Committer::new(self.clone(), pool, committed);
+        let writer = Writer::new(sink.clone(), pool.clone(), seat.patience, outbox);
+        let committer = Committer::new(sink, pool, committed);
         Ok(SinkParts { writer: Box::new(writer), committer: Box::new(committer) })
     }
 

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// librdkafka's own `batch.size`.
+const LIBRDKAFKA_BATCH_BYTES: usize = 1_000_000;
+
 /// What the sink promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delivery {
@@ -147,6 +150,23 @@ impl<T> KafkaSink<T> {
         self
     }
 
+    /// The same sink with batches that its topic takes: librdkafka fills a batch up to `batch.size`, whatever the topic's
+    /// limit is, and the broker then refuses all of it.
+    #[must_use]
+    pub(super) fn with_batches_within(mut self, max_bytes: usize) -> Self {
+        if self.batch_bytes() > max_bytes {
+            self.properties.insert("batch.size".to_owned(), max_bytes.max(1).to_string());
+        }
+        self
+    }
+
+    /// How large librdkafka lets batches of several records grow.
+    pub(super) fn batch_bytes(&self) -> usize {
+        let set =
+            self.properties.get("batch.size").or_else(|| self.connection.properties().get("batch.size"));
+        set.and_then(|text| text.parse().ok()).unwrap_or(LIBRDKAFKA_BATCH_BYTES)
+    }
+
     /// The properties of a producer, with or without a transactional id.
     pub(super) fn producer_properties(&self, transactional_id: Option<&str>) -> BTreeMap<String, String> {
         let mut all: BTreeMap<String, String> = [
@@ -176,5 +196,25 @@ impl<T> KafkaSink<T> {
         // The topic's own limit is checked before a record is given to the client.
         set("message.max.bytes", "1000000000".to_owned());
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_no_larger_than_the_topic_takes() {
+        let sink = || KafkaSink::<()>::new(Connection::new("127.0.0.1:1"), "t", |(), _| Ok(()));
+        let table = [
+            (sink(), 1_048_588, None),
+            (sink(), 50_000, Some("50000")),
+            (sink().property("batch.size", "20000"), 50_000, Some("20000")),
+            (sink().property("batch.size", "90000"), 50_000, Some("50000")),
+        ];
+        for (sink, max_bytes, expected) in table {
+            let properties = sink.with_batches_within(max_bytes).producer_properties(Some("id"));
+            assert_eq!(properties.get("batch.size").map(String::as_str), expected, "{max_bytes}");
+        }
     }
 }

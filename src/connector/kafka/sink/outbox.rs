@@ -111,6 +111,14 @@ impl<T> Outbox<T> {
             return Ok(at);
         }
         let limits = limits::ask(&mut lock(&self.client), topic)?;
+        let batch = self.sink.batch_bytes();
+        if batch > limits.max_bytes {
+            return Err(Failure::configuration(format!(
+                "topic {topic} takes batches of up to max.message.bytes={}, and the producer's batch.size is {batch}: set \
+                 batch.size on the sink to what the smallest of its topics takes",
+                limits.max_bytes
+            )));
+        }
         self.topics.push(topic.to_owned());
         self.limits.push(limits);
         Ok(self.topics.len() - 1)
@@ -142,6 +150,11 @@ impl<T> Outbox<T> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Drops what is collected and not handed over.
+    pub(super) fn forget(&mut self) {
+        self.buffer.clear();
     }
 
     /// Hands everything collected to librdkafka, waiting while its queue is full.

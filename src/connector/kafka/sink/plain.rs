@@ -21,7 +21,10 @@ impl<T> Plain<T> {
 
     fn hand_over(&mut self) -> Result<(), Failure> {
         let handed = self.outbox.hand_over(&mut self.lane);
-        self.overlook(handed)
+        let overlooked = self.overlook(handed);
+        // What is left after a failure that is overlooked would fail again, for ever, and pile up.
+        self.outbox.forget();
+        overlooked
     }
 
     fn drain(&mut self) -> Result<(), Failure> {
