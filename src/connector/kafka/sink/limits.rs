@@ -10,6 +10,11 @@ use std::time::Duration;
 /// How long the broker may take to describe a topic.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often the cluster must say that there is no such topic before that is believed, and the pause between: a broker
+/// that has just started knows less than the others.
+const LOOKS: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// The settings of a topic that decide over a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
@@ -33,12 +38,19 @@ pub(super) fn limits_of(config: &BTreeMap<String, String>) -> Limits {
 /// Asks the broker.
 pub(super) fn ask(client: &mut Client, topic: &str) -> Result<Limits, Failure> {
     let deadline = Deadline::after(PATIENCE);
-    let found = client.metadata(Some(&[topic]), deadline).map_err(raw_failure)?;
-    let known = found.topic(topic).is_some_and(|t| t.error.is_none());
-    if !known {
-        return Err(Failure::configuration(format!(
-            "topic {topic} does not exist or may not be described by this user; create it, or allow Describe on it"
-        )));
+    let mut look = 1;
+    loop {
+        let found = client.metadata(Some(&[topic]), deadline).map_err(raw_failure)?;
+        if found.topic(topic).is_some_and(|t| t.error.is_none()) {
+            break;
+        }
+        if look == LOOKS {
+            return Err(Failure::configuration(format!(
+                "topic {topic} does not exist or may not be described by this user; create it, or allow Describe on it"
+            )));
+        }
+        look += 1;
+        std::thread::sleep(PAUSE);
     }
     let config =
         client.describe_configs(&ConfigResource::Topic(topic.to_owned()), deadline).map_err(raw_failure)?;
