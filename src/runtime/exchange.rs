@@ -61,7 +61,7 @@ impl<T: Send + 'static> Link for TypedLink<T> {
             .into_iter()
             .map(|r| Lane {
                 sender: *r.0.downcast().expect("an edge makes its own channels"),
-                batch: Vec::with_capacity(BATCH),
+                batch: Vec::new(),
             })
             .collect();
         let turn = subtask as usize % lanes.len();
@@ -100,7 +100,9 @@ impl<T> Lane<T> {
         if self.batch.is_empty() {
             return Ok(());
         }
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        // As much room as was used: many lanes with few records each must not hold the memory of full batches.
+        let next = Vec::with_capacity(self.batch.len());
+        let batch = std::mem::replace(&mut self.batch, next);
         self.sender.send(Element::Batch(batch)).map_err(over)
     }
 }
