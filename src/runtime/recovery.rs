@@ -74,9 +74,11 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
         crate::fault_point!("init.before");
         control.initialise(&setup.sink_facts(id)).map_err(|e| e.at(setup.place(id)))?;
     }
-    if !manifest.finished {
-        manifest = fix_start(setup, manifest)?;
+    if manifest.finished {
+        // Nothing is read any more, so nothing of what was read needs to be there still.
+        return Ok(Beginning { manifest, first_id, restore: RestorePlan::default() });
     }
+    manifest = fix_start(setup, manifest)?;
     choose_key_groups(setup, &manifest)?;
     let planned: Vec<Planned> = setup.planned();
     let mut restore = plan(&manifest, &planned).map_err(|problem| {
