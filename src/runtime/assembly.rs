@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Commands that may wait for a source; one is answered before the next is sent, so this is never full.
+/// Commands that may wait for a source that is held up while checkpoints expire; with one more the attempt fails.
 const COMMANDS: usize = 16;
 
 /// The tasks of an attempt.

@@ -29,21 +29,24 @@ pub(super) fn run(setup: &Setup, attempt: Attempt) -> Result<Outcome, Failure> {
         tell_last_offsets(setup, &beginning.manifest)?;
         return Ok(Outcome { finished: true, checkpoint, restarts: 0 });
     }
-    let assembly = assemble(setup, attempt, &beginning)?;
+    let mut assembly = assemble(setup, attempt, &beginning)?;
     let (to, from) = sync_channel(CAPACITY);
     let events = Events { attempt, to };
     let mut threads = Vec::new();
     let cancelled = assembly.cancelled.clone();
-    let closers = start(setup, assembly, &beginning, &events, &mut threads);
-    let result = closers.and_then(|started| {
+    let closers = std::mem::take(&mut assembly.closers);
+    let started = start(setup, assembly, &beginning, &events, &mut threads);
+    let result = started.and_then(|started| {
         let mut driver = Driver::new(setup, attempt, beginning, &started, events, from)?;
         let result = driver.drive();
         cancelled.store(true, Ordering::SeqCst);
-        started.closers.iter().for_each(|close| close());
+        closers.iter().for_each(|close| close());
         driver.close(result.is_ok());
         result
     });
+    // Also when not everything could be started: what runs by then must not wait at a gate for ever.
     cancelled.store(true, Ordering::SeqCst);
+    closers.iter().for_each(|close| close());
     for thread in threads {
         // A panic was caught within the thread and told as an event.
         let _ = thread.join();
@@ -72,7 +75,6 @@ pub(super) struct Started {
     pub(super) tasks: BTreeSet<TaskId>,
     pub(super) sources: BTreeSet<TaskId>,
     pub(super) commands: Vec<SyncSender<Command>>,
-    pub(super) closers: Vec<Box<dyn Fn() + Send + Sync>>,
     pub(super) committing: std::cell::RefCell<Vec<Committing>>,
 }
 
@@ -116,5 +118,5 @@ fn start(
         threads.push(thread::spawn(format!("source-{task}"), body).map_err(no_thread)?);
     }
     let committing = std::cell::RefCell::new(committing);
-    Ok(Started { tasks, sources, commands: assembly.commands, closers: assembly.closers, committing })
+    Ok(Started { tasks, sources, commands: assembly.commands, committing })
 }

@@ -15,7 +15,7 @@ use crate::model::{Attempt, Barrier, BarrierKind, CheckpointId, Failure, Operato
 use crate::operator::KeyGroups;
 use prometheus::{IntCounter, IntGauge};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -227,6 +227,11 @@ impl<'a> Driver<'a> {
                 Err(self.setup.sequence.fenced(self.manifest.generation, by).into())
             }
             Publication::Refused(e) => {
+                // It lists every part of the checkpoint, which nothing else refers to.
+                let files = manifest.files().map(|f| f.name.clone()).collect();
+                if let Some(cleaner) = &self.cleaner {
+                    cleaner.delete(files);
+                }
                 self.step(checkpoint::Event::NotPublished { checkpoint, reason: e.to_string() })
             }
             Publication::Unknown(e) => Err(Failure::restart(format!(
@@ -248,7 +253,7 @@ impl<'a> Driver<'a> {
                 self.parts.clear();
                 self.triggered_at = clock::now();
                 self.finishing = kind == BarrierKind::Last && self.at_end == self.started.sources;
-                self.command(Command::Barrier(Barrier { checkpoint, kind }));
+                self.command(Command::Barrier(Barrier { checkpoint, kind }))?;
             }
             Action::Publish { checkpoint } => {
                 let manifest = self.assemble_manifest(checkpoint);
@@ -267,7 +272,7 @@ impl<'a> Driver<'a> {
                     self.delete_files(&snapshot);
                 }
                 if kind == BarrierKind::Last {
-                    self.command(Command::Resume);
+                    self.command(Command::Resume)?;
                 }
             }
             Action::Refuse { checkpoint, task } => {
@@ -279,11 +284,17 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    fn command(&self, command: Command) {
+    /// Never waits: a source that is held up by what follows it must not hold up the driver, which alone can end that.
+    fn command(&self, command: Command) -> Result<(), Failure> {
         for source in &self.started.commands {
             // A source that has gone tells so by its own event.
-            let _ = source.send(command);
+            if let Err(TrySendError::Full(_)) = source.try_send(command) {
+                return Err(Failure::restart(
+                    "a source has been held up for so many checkpoints that it can be told of no more",
+                ));
+            }
         }
+        Ok(())
     }
 
     fn delete_files(&self, snapshot: &Snapshot) {
@@ -381,8 +392,7 @@ impl<'a> Driver<'a> {
             crate::fault_point!("stop.after_last_manifest");
         }
         self.ending = Ending::Draining;
-        self.command(Command::Finish);
-        Ok(())
+        self.command(Command::Finish)
     }
 
     /// Ends the driver's own threads. Dropping the receiver first lets nobody wait for it.
