@@ -107,3 +107,20 @@ fn a_record_that_is_too_large_fails_the_job_or_is_dropped_before_the_transaction
     }
     assert_eq!(bench.read(&small).len(), 19);
 }
+
+#[test]
+fn batches_are_no_larger_than_the_topic_takes() {
+    let bench = Bench::new(1);
+    bench.feed((0..5000).map(|n| n.to_string()));
+    let narrow = bench.topic("narrow", &[("max.message.bytes", "20000")]);
+    let sink = KafkaSink::new(bench.kafka(), &narrow, |n: &u64, record| {
+        record.value(format!("{n:0>500}").as_bytes());
+        Ok(())
+    });
+    let mut options = bench.options(1);
+    options.restart.limit = Some(0);
+    let job = Job::new();
+    job.source("in", bench.numbers()).uid("in").sink("out", sink).uid("out");
+    job.run(options).unwrap();
+    assert_eq!(bench.read(&narrow).len(), 5000);
+}
