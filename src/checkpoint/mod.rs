@@ -16,6 +16,6 @@ pub use error::Error;
 pub use manifest::{Cause, Manifest, OperatorSnapshot, SubtaskSnapshot};
 pub use protocol::{Action, Event, Protocol};
 pub use restore::{Planned, RestorePlan, SubtaskRestore, plan};
-pub use retention::{Deletions, Held, superseded};
-pub use sequence::{Publication, Sequence};
+pub use retention::{Deletions, Held, orphans, superseded};
+pub use sequence::{Claims, Publication, Sequence};
 pub use settings::Settings;

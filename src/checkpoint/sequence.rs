@@ -41,6 +41,27 @@ pub enum Publication {
     Unknown(storage::Error),
 }
 
+/// What a process remembers of its own claims, so that it knows a newer owner from itself: also a claim whose answer was
+/// lost may stand in the sequence.
+#[derive(Debug, Default)]
+pub struct Claims {
+    newest: Option<Generation>,
+    nonces: Vec<String>,
+}
+
+impl Claims {
+    /// Whether this process has ever owned the job.
+    pub fn any(&self) -> bool {
+        self.newest.is_some()
+    }
+
+    /// The generation of another process, if the manifest shows that it has taken the job over from this one.
+    fn taken_over(&self, newest: &Manifest) -> Option<Generation> {
+        let ours = self.newest?;
+        (newest.generation > ours && !self.nonces.contains(&newest.nonce)).then_some(newest.generation)
+    }
+}
+
 /// A job's manifests in a store.
 #[derive(Clone)]
 pub struct Sequence {
@@ -118,6 +139,15 @@ impl Sequence {
     /// # Errors
     /// [`Error::Unreadable`], [`Error::OtherJob`], the store's, or [`Error::Unknown`].
     pub fn claim(&self, fresh: bool) -> Result<Manifest, Error> {
+        self.claim_again(&mut Claims::default(), fresh)
+    }
+
+    /// As [`Sequence::claim`], by a process that may have owned the job before: if another has taken it over since, it is
+    /// not claimed back.
+    ///
+    /// # Errors
+    /// As [`Sequence::claim`], and [`Error::Fenced`].
+    pub fn claim_again(&self, claims: &mut Claims, fresh: bool) -> Result<Manifest, Error> {
         let mut last = None;
         for _ in 0..TRIES {
             let newest = match self.slots()?.last() {
@@ -134,6 +164,11 @@ impl Sequence {
                     other => other?,
                 }),
             };
+            if let (Some(by), Some(ours)) =
+                (newest.as_ref().and_then(|m| claims.taken_over(m)), claims.newest)
+            {
+                return Err(self.fenced(ours, by));
+            }
             let mut claim = match &newest {
                 Some(newest) if !fresh => newest.clone(),
                 Some(newest) => Manifest { reserved: newest.reserved, ..Manifest::unborn(self.job.clone()) },
@@ -145,8 +180,12 @@ impl Sequence {
             claim.reserved = CheckpointId(claim.reserved.0.max(claim.checkpoint.0 + 1));
             claim.reserved = CheckpointId(claim.reserved.0 + RESERVE);
             let claim = self.stamp(claim);
+            claims.nonces.push(claim.nonce.clone());
             match self.publish(&claim) {
-                Publication::Mine => return Ok(claim),
+                Publication::Mine => {
+                    *claims = Claims { newest: Some(claim.generation), nonces: Vec::new() };
+                    return Ok(claim);
+                }
                 Publication::Fenced { .. } => {}
                 Publication::Refused(e) => return Err(e.into()),
                 Publication::Unknown(e) => {
@@ -270,17 +309,6 @@ impl Sequence {
             location: self.store.location(),
             name: "manifest".to_owned(),
         })
-    }
-
-    /// Whether a process of a higher generation has appeared.
-    ///
-    /// # Errors
-    /// [`Error::Fenced`] if so; else the store's.
-    pub fn check_owner(&self, ours: Generation) -> Result<(), Error> {
-        match self.newest()? {
-            Some(newest) if newest.generation > ours => Err(self.fenced(ours, newest.generation)),
-            _ => Ok(()),
-        }
     }
 
     /// The error of being fenced.

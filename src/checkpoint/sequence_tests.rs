@@ -88,8 +88,29 @@ fn each_claim_has_a_higher_generation_and_ids_that_nobody_used() {
     assert_eq!(second.checkpoint, checkpoint.checkpoint);
     assert!(Sequence::first_id(&second) > checkpoint.checkpoint, "a new process uses new ids");
     assert!(second.reserved > Sequence::first_id(&second), "and has some to use");
-    assert!(matches!(sequence.check_owner(Generation(1)), Err(Error::Fenced { theirs: 2, .. })));
-    sequence.check_owner(Generation(2)).unwrap();
+}
+
+#[test]
+fn an_owner_that_was_taken_over_does_not_claim_the_job_back() {
+    let (sequence, _, _dir) = sequence(vec![]);
+    let mut claims = Claims::default();
+    sequence.claim_again(&mut claims, false).unwrap();
+    sequence.claim_again(&mut claims, false).unwrap();
+    sequence.claim(false).unwrap();
+    let again = sequence.claim_again(&mut claims, false);
+    assert!(matches!(again, Err(Error::Fenced { ours: 2, theirs: 3, .. })), "{again:?}");
+}
+
+#[test]
+fn a_claim_whose_answer_was_lost_for_good_does_not_fence_its_own_process() {
+    let (sequence, store, _dir) = sequence(vec![]);
+    let mut claims = Claims::default();
+    let first = sequence.claim_again(&mut claims, false).unwrap();
+    // The claim that follows stands in the sequence, though nobody told this process so.
+    let lost = Manifest { nonce: "lost".into(), ..rival(first.slot + 1, 2) };
+    claims.nonces.push("lost".into());
+    store.inner.put_if_absent(&Manifest::name_of(lost.slot), &lost.encode()).unwrap();
+    assert_eq!(sequence.claim_again(&mut claims, false).unwrap().generation, Generation(3));
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use super::attempt;
 use super::recovery;
 use super::restart::{RestartPolicy, Restarts, Verdict};
-use crate::checkpoint::{Sequence, Settings};
+use crate::checkpoint::{Claims, Sequence, Settings};
 use crate::graph::{Graph, NodeId, Plan};
 use crate::host::metrics::Metrics;
 use crate::host::{clock, random};
-use crate::model::{Attempt, Failure, Generation, JobId};
-use std::cell::Cell;
+use crate::model::{Attempt, Failure, JobId};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -100,8 +100,10 @@ pub(super) struct Setup {
     pub(super) options: JobOptions,
     pub(super) sequence: Sequence,
     pub(super) stop: StopHandle,
-    /// The generation under which this process has claimed the job last.
-    pub(super) claimed: Cell<Option<Generation>>,
+    /// The claims of this process.
+    pub(super) claims: RefCell<Claims>,
+    /// Whether the current attempt has come as far as to run its tasks.
+    pub(super) running: Cell<bool>,
 }
 
 /// Runs the job on the calling thread until it ends.
@@ -127,7 +129,8 @@ pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcom
         return Err(Failure::configuration(problems.join("\n")));
     }
     let sequence = Sequence::open(&options.checkpoints, &options.job)?;
-    let setup = Setup { graph, plan, options, sequence, stop, claimed: Cell::new(None) };
+    let setup =
+        Setup { graph, plan, options, sequence, stop, claims: RefCell::default(), running: Cell::new(false) };
     recovery::check(&setup)?;
     supervise(&setup)
 }
@@ -145,13 +148,17 @@ fn supervise(setup: &Setup) -> Result<Outcome, Failure> {
         let started = clock::now();
         let failure = match attempt::run(setup, attempt) {
             Ok(outcome) => return Ok(Outcome { restarts: attempt.0 - 1, ..outcome }),
-            Err(failure) if recovery::is_final(&failure) => return Err(failure),
+            Err(failure) if recovery::is_final(&failure) => {
+                recovery::leave_tidy(setup, &failure);
+                return Err(failure);
+            }
             Err(failure) => failure,
         };
         let ran = clock::now() - started;
         let delay = match restarts.after_failure(&setup.options.restart, ran, random::fraction()) {
             Verdict::RestartAfter(delay) => delay,
             Verdict::GiveUp => {
+                recovery::leave_tidy(setup, &failure);
                 return Err(failure.at(format!("given up after {} restarts in a row", restarts.in_a_row())));
             }
         };
@@ -164,6 +171,7 @@ fn supervise(setup: &Setup) -> Result<Outcome, Failure> {
         let wake = clock::now() + delay;
         while clock::now() < wake {
             if setup.stop.is_requested() {
+                recovery::leave_tidy(setup, &failure);
                 return Err(failure.at("stopped while waiting for a restart after a failure"));
             }
             std::thread::sleep(clock::until(wake).min(Duration::from_millis(50)));

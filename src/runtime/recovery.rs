@@ -57,23 +57,15 @@ pub(super) fn check(setup: &Setup) -> Result<(), Failure> {
 ///
 /// A process that owned the job before and meets a newer owner is fenced; it does not claim the job back.
 pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
-    let owned = setup.claimed.get();
-    if let Some(ours) = owned {
-        setup.sequence.check_owner(ours)?;
-    }
-    let mut manifest = setup.sequence.claim(setup.options.fresh && owned.is_none())?;
-    setup.claimed.set(Some(manifest.generation));
+    setup.running.set(false);
+    let mut manifest = claim(setup)?;
     crate::fault_point!("start.after_claim");
     let first_id = Sequence::first_id(&manifest);
     tracing::info!(
         job = %setup.options.job, generation = manifest.generation.0, checkpoint = manifest.checkpoint.0,
         slot = manifest.slot, "claimed the job"
     );
-    manifest = pending::resolve(&setup.sequence, manifest, |uid| sink_for(setup, uid))?;
-    for (id, control) in setup.sinks() {
-        crate::fault_point!("init.before");
-        control.initialise(&setup.sink_facts(id)).map_err(|e| e.at(setup.place(id)))?;
-    }
+    manifest = settle(setup, manifest)?;
     if manifest.finished {
         // Nothing is read any more, so nothing of what was read needs to be there still.
         return Ok(Beginning { manifest, first_id, restore: RestorePlan::default() });
@@ -94,7 +86,35 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
             subtasks.iter_mut().for_each(|s| s.splits = splits.clone());
         }
     }
+    setup.running.set(true);
     Ok(Beginning { manifest, first_id, restore })
+}
+
+fn claim(setup: &Setup) -> Result<Manifest, Failure> {
+    let mut claims = setup.claims.borrow_mut();
+    let fresh = setup.options.fresh && !claims.any();
+    Ok(setup.sequence.claim_again(&mut claims, fresh)?)
+}
+
+/// Commits what is listed, aborts what is not, and fences every former owner of the ids.
+fn settle(setup: &Setup, manifest: Manifest) -> Result<Manifest, Failure> {
+    let manifest = pending::resolve(&setup.sequence, manifest, |uid| sink_for(setup, uid))?;
+    for (id, control) in setup.sinks() {
+        crate::fault_point!("init.before");
+        control.initialise(&setup.sink_facts(id)).map_err(|e| e.at(setup.place(id)))?;
+    }
+    Ok(manifest)
+}
+
+/// Before a process gives up: what is covered is committed and the rest aborted, so that no reader of the output waits
+/// for a timeout. Best effort; the next start does the same. A fenced process touches nothing.
+pub(super) fn leave_tidy(setup: &Setup, failure: &Failure) {
+    if failure.advice == Advice::Fenced || !setup.running.replace(false) {
+        return;
+    }
+    if let Err(e) = claim(setup).and_then(|manifest| settle(setup, manifest)) {
+        tracing::warn!("pending transactions are left to the next start: {e}");
+    }
 }
 
 /// The control that can resolve transactions of a sink; those of a sink that the job no longer has are resolved by
