@@ -5,17 +5,48 @@ use crate::connector::{Completed, SinkCommitter};
 use crate::host::thread;
 use crate::model::{Advice, CheckpointId, Failure, OperatorUid};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Completions that may wait for one committer.
-const WAITING: usize = 16;
+/// What a committer is to do next: only the newest completion matters, since it lists everything that is not yet
+/// committed.
+#[derive(Default)]
+struct Mailbox {
+    newest: Option<Completed>,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Letters {
+    mailbox: Mutex<Mailbox>,
+    arrived: Condvar,
+}
+
+impl Letters {
+    fn lock(&self) -> MutexGuard<'_, Mailbox> {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest completion; `None` when there will be none any more.
+    fn wait(&self) -> Option<Completed> {
+        let mut mailbox = self.lock();
+        loop {
+            if let Some(completed) = mailbox.newest.take() {
+                return Some(completed);
+            }
+            if mailbox.closed {
+                return None;
+            }
+            mailbox = self.arrived.wait(mailbox).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
 
 /// The committing thread of one sink subtask.
 pub(super) struct Committing {
     pub(super) uid: OperatorUid,
     pub(super) subtask: u32,
-    to: SyncSender<Completed>,
+    letters: Arc<Letters>,
 }
 
 impl Committing {
@@ -26,25 +57,25 @@ impl Committing {
         committer: Box<dyn SinkCommitter>,
         events: Events,
     ) -> Result<(Self, JoinHandle<()>), Failure> {
-        let (to, from) = sync_channel(WAITING);
-        let of = uid.clone();
+        let letters = Arc::new(Letters::default());
+        let (of, from) = (uid.clone(), Arc::clone(&letters));
         let handle =
             thread::spawn(format!("commit-{subtask}"), move || run(committer, &from, &of, subtask, &events))
                 .map_err(|e| Failure::restart(format!("no thread for commits: {e}")))?;
-        Ok((Self { uid, subtask, to }, handle))
+        Ok((Self { uid, subtask, letters }, handle))
     }
 
-    /// Tells the committer what is complete.
-    ///
-    /// # Errors
-    /// When it is too far behind, or gone.
-    pub(super) fn complete(&self, completed: Completed) -> Result<(), Failure> {
-        self.to.try_send(completed).map_err(|_| {
-            Failure::restart(format!(
-                "sink {} subtask {}: {WAITING} commits are waiting",
-                self.uid, self.subtask
-            ))
-        })
+    /// Tells the committer what is complete; never waits.
+    pub(super) fn complete(&self, completed: Completed) {
+        self.letters.lock().newest = Some(completed);
+        self.letters.arrived.notify_one();
+    }
+}
+
+impl Drop for Committing {
+    fn drop(&mut self) {
+        self.letters.lock().closed = true;
+        self.letters.arrived.notify_one();
     }
 }
 
@@ -56,7 +87,7 @@ fn guarded(act: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
 
 fn run(
     mut committer: Box<dyn SinkCommitter>,
-    completions: &Receiver<Completed>,
+    letters: &Letters,
     uid: &OperatorUid,
     subtask: u32,
     events: &Events,
@@ -67,7 +98,7 @@ fn run(
     if let Err(failure) = guarded(|| committer.warm_up()) {
         tell(CheckpointId(0), Err(failure));
     }
-    while let Ok(completed) = completions.recv() {
+    while let Some(completed) = letters.wait() {
         let checkpoint = completed.checkpoint;
         tell(checkpoint, guarded(|| committer.commit(&completed)));
     }

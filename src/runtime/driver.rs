@@ -6,15 +6,17 @@ use super::events::{Command, Event, Events, Snapshot, SnapshotProblem, What};
 use super::job::{Outcome, Setup};
 use super::recovery::Beginning;
 use crate::checkpoint::{
-    self, Action, Cause, Held, Manifest, OperatorSnapshot, Protocol, Publication, SubtaskSnapshot, superseded,
+    self, Action, Cause, Held, Manifest, OperatorSnapshot, Protocol, Publication, SubtaskSnapshot, orphans,
+    superseded,
 };
 use crate::connector::{Completed, OffsetCommitter};
 use crate::graph::NodeId;
 use crate::host::{clock, thread};
-use crate::model::{Attempt, Barrier, BarrierKind, CheckpointId, Failure, OperatorUid, TaskId};
+use crate::model::{Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId};
 use crate::operator::KeyGroups;
 use prometheus::{IntCounter, IntGauge};
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -59,6 +61,7 @@ pub(super) struct Driver<'a> {
     refused: IntCounter,
     last_id: IntGauge,
     duration_ms: IntGauge,
+    deadline_seconds: IntGauge,
 }
 
 impl<'a> Driver<'a> {
@@ -82,6 +85,15 @@ impl<'a> Driver<'a> {
         let job = setup.options.job.to_string();
         let labels = [("job", job.as_str())];
         let metrics = &setup.options.metrics;
+        let cleaner = Cleaner::start(setup.sequence.store().clone())?;
+        let (held, left) = held(setup, manifest.generation);
+        if !left.is_empty() {
+            tracing::info!(
+                files = left.len(),
+                "deleting what incomplete checkpoints of former owners left behind"
+            );
+            cleaner.delete(left);
+        }
         Ok(Self {
             setup,
             attempt,
@@ -89,9 +101,9 @@ impl<'a> Driver<'a> {
             protocol,
             events: from,
             publisher: Some(start_publisher(setup, events)?),
-            cleaner: Some(Cleaner::start(setup.sequence.store().clone())?),
+            cleaner: Some(cleaner),
             offsets,
-            held: held(setup),
+            held,
             manifest,
             publishing: None,
             parts: BTreeMap::new(),
@@ -124,6 +136,11 @@ impl<'a> Driver<'a> {
             duration_ms: metrics.own_gauge(
                 "tidegate_checkpoint_last_duration_ms",
                 "From the trigger of the last complete checkpoint to its publication.",
+                &labels,
+            ),
+            deadline_seconds: metrics.own_gauge(
+                "tidegate_transaction_deadline_seconds",
+                "Seconds from the last publication to the timeout of the oldest transaction that it listed.",
                 &labels,
             ),
         })
@@ -171,6 +188,7 @@ impl<'a> Driver<'a> {
             }
             What::Snapshot { checkpoint, task, result } => self.snapshot(checkpoint, task, result)?,
             What::Published { checkpoint, publication } => self.published(checkpoint, publication)?,
+            What::PublisherFailed(failure) => return Err(failure),
             What::Committed { checkpoint, uid, subtask, result } => {
                 result.map_err(|e| e.at(format!("sink {uid} subtask {subtask}")))?;
                 if let Ending::Committing(missing) = &mut self.ending
@@ -257,7 +275,10 @@ impl<'a> Driver<'a> {
             }
             Action::Publish { checkpoint } => {
                 let manifest = self.assemble_manifest(checkpoint);
-                check_deadlines(&manifest, self.setup.options.checkpoint.restart_budget)?;
+                if let Some(left) = check_deadlines(&manifest, self.setup.options.checkpoint.restart_budget)?
+                {
+                    self.deadline_seconds.set(left / 1000);
+                }
                 crate::fault_point!("checkpoint.before_manifest");
                 self.publishing = Some(manifest.clone());
                 let (to, _) =
@@ -351,7 +372,7 @@ impl<'a> Driver<'a> {
         for committing in self.started.committing.borrow().iter() {
             let listed = self.listed(&committing.uid, committing.subtask);
             missing.insert((committing.uid.clone(), committing.subtask));
-            committing.complete(Completed { attempt: self.attempt, checkpoint, listed })?;
+            committing.complete(Completed { attempt: self.attempt, checkpoint, listed });
         }
         for (uid, committer) in &mut self.offsets {
             committer.commit(splits_of(&self.manifest, uid));
@@ -414,7 +435,9 @@ impl<'a> Driver<'a> {
 }
 
 /// A prepared transaction that a restart could not save any more must not be covered by a checkpoint.
-fn check_deadlines(manifest: &Manifest, budget: Duration) -> Result<(), Failure> {
+/// Returns the milliseconds that the oldest has left, if there is any.
+fn check_deadlines(manifest: &Manifest, budget: Duration) -> Result<Option<i64>, Failure> {
+    let mut least = None;
     let subtasks = manifest.operators.iter().flat_map(|o| o.subtasks.iter().map(move |s| (&o.uid, s)));
     for (uid, committable) in subtasks.flat_map(|(uid, s)| s.committables.iter().map(move |c| (uid, c))) {
         let left = committable.deadline_ms - clock::unix_millis();
@@ -425,8 +448,9 @@ fn check_deadlines(manifest: &Manifest, budget: Duration) -> Result<(), Failure>
                 manifest.checkpoint
             )));
         }
+        least = Some(least.map_or(left, |l: i64| l.min(left)));
     }
-    Ok(())
+    Ok(least)
 }
 
 /// Manifests are published one after the other on a thread of their own.
@@ -435,8 +459,17 @@ fn start_publisher(setup: &Setup, events: Events) -> Result<(SyncSender<Manifest
     let (to, from) = sync_channel::<Manifest>(1);
     let body = move || {
         for manifest in from {
-            let publication = sequence.publish(&manifest);
-            events.send(What::Published { checkpoint: manifest.checkpoint, publication });
+            let checkpoint = manifest.checkpoint;
+            match catch_unwind(AssertUnwindSafe(|| sequence.publish(&manifest))) {
+                Ok(publication) => events.send(What::Published { checkpoint, publication }),
+                Err(panic) => {
+                    let text = format!(
+                        "publishing checkpoint {checkpoint} panicked: {}",
+                        thread::panic_text(&*panic)
+                    );
+                    events.send(What::PublisherFailed(Failure::restart(text)));
+                }
+            }
         }
     };
     let thread = thread::spawn("publisher", body)
@@ -444,8 +477,15 @@ fn start_publisher(setup: &Setup, events: Events) -> Result<(SyncSender<Manifest
     Ok((to, thread))
 }
 
-/// What the store holds from before; a manifest that cannot be read is left alone.
-fn held(setup: &Setup) -> Vec<Held> {
+/// What the store holds from before, and what a former owner left behind there. A manifest that cannot be read is left
+/// alone, and then every file is.
+fn held(setup: &Setup, generation: Generation) -> (Vec<Held>, Vec<String>) {
     let slots = setup.sequence.slots().unwrap_or_default();
-    slots.into_iter().filter_map(|slot| setup.sequence.read(slot).ok()).map(|m| Held::of(&m)).collect()
+    let found: Vec<_> = slots.into_iter().map(|slot| setup.sequence.read(slot)).collect();
+    let all_readable = found.iter().all(Result::is_ok);
+    let held: Vec<Held> = found.into_iter().flatten().map(|m| Held::of(&m)).collect();
+    let names = setup.sequence.store().list("state").unwrap_or_default();
+    let names: Vec<String> = names.into_iter().map(|name| format!("state/{name}")).collect();
+    let left = if all_readable { orphans(&names, &held, generation) } else { Vec::new() };
+    (held, left)
 }

@@ -22,6 +22,8 @@ pub(super) enum What {
     Snapshot { checkpoint: CheckpointId, task: TaskId, result: Result<Snapshot, SnapshotProblem> },
     /// How the publication of a manifest ended.
     Published { checkpoint: CheckpointId, publication: Publication },
+    /// The publishing thread panicked.
+    PublisherFailed(Failure),
     /// A sink subtask has committed what the checkpoint lists, or does not know.
     Committed { checkpoint: CheckpointId, uid: OperatorUid, subtask: u32, result: Result<(), Failure> },
 }
