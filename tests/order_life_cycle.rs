@@ -2,6 +2,7 @@
 //! SIGKILL, and an order that has ended is new again.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "tests measure time and start threads by themselves")]
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -83,7 +84,7 @@ fn legal_steps_move_an_order_on_illegal_ones_alert_and_an_end_clears_it() {
         ("b", "delivered"),
     ];
     let mut feeder = Feeder::new(&job.bootstrap, &job.input).unwrap();
-    feeder.fill(&mut Given(events.to_vec().into_iter()), events.len() as u64).unwrap();
+    feeder.fill(&mut Given(events.iter().copied()), events.len() as u64).unwrap();
     finish(&job);
 
     let transition =

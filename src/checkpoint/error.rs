@@ -22,20 +22,6 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// A file that the newest manifest lists is missing or damaged.
-    #[error(
-        "{location}: checkpoint {checkpoint} cannot be restored: {problem}. Starting from an older one would repeat \
-         output that is already committed, so this is refused; restore the file, or start with --fresh to begin anew \
-         without any state"
-    )]
-    Unrestorable {
-        /// The store.
-        location: String,
-        /// The checkpoint.
-        checkpoint: u64,
-        /// What is wrong.
-        problem: String,
-    },
     /// The folder belongs to another job.
     #[error(
         "{location}: the manifests there are of job {found:?}, this is job {expected:?}; use another folder"
@@ -95,7 +81,7 @@ impl Error {
 impl From<Error> for Failure {
     fn from(e: Error) -> Self {
         let advice = match &e {
-            Error::Unreadable { .. } | Error::Unrestorable { .. } => Advice::DataIsCorrupt,
+            Error::Unreadable { .. } => Advice::DataIsCorrupt,
             Error::OtherJob { .. } | Error::Mismatch { .. } => Advice::FixConfiguration,
             Error::Fenced { .. } => Advice::Fenced,
             Error::Unknown { .. } => Advice::Restart,

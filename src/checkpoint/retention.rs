@@ -1,6 +1,7 @@
 //! What may be deleted after a manifest was published: decided by reference, from a list of names.
 
 use super::Manifest;
+use crate::model::Generation;
 use crate::storage::FileRef;
 use std::collections::HashSet;
 
@@ -55,6 +56,19 @@ pub fn superseded(held: &mut Vec<Held>, retained: usize) -> Deletions {
     deletions
 }
 
+/// The files of a folder that nobody will ever refer to: written under an older generation, whose owner is fenced, and in
+/// no manifest. `names` are as [`state_file_generation`] reads them; all manifests in the store must be in `held`.
+pub fn orphans(names: &[String], held: &[Held], generation: Generation) -> Vec<String> {
+    let needed: HashSet<&str> = held.iter().flat_map(|h| &h.files).map(|f| f.name.as_str()).collect();
+    let old = |name: &&String| state_file_generation(name).is_some_and(|g| g < generation);
+    names.iter().filter(old).filter(|name| !needed.contains(name.as_str())).cloned().collect()
+}
+
+/// The generation under which a state file was written: its name begins with it, as in `state/7-…`.
+fn state_file_generation(name: &str) -> Option<Generation> {
+    name.strip_prefix("state/")?.split('-').next()?.parse().ok().map(Generation)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +76,16 @@ mod tests {
     fn held(slot: u64, checkpoint: u64, files: &[&str]) -> Held {
         let file = |name: &&str| FileRef { name: (*name).to_owned(), bytes: 1, crc32: 0 };
         Held { slot, checkpoint, files: files.iter().map(file).collect() }
+    }
+
+    #[test]
+    fn only_what_an_older_generation_left_and_no_manifest_needs_is_an_orphan() {
+        let names: Vec<String> = ["state/1-5-x", "state/1-6-y", "state/2-7-z", "state/foreign", "other/1-1"]
+            .map(str::to_owned)
+            .into();
+        let kept = [held(3, 5, &["state/1-5-x"])];
+        assert_eq!(orphans(&names, &kept, Generation(2)), ["state/1-6-y"]);
+        assert_eq!(orphans(&names, &kept, Generation(1)), Vec::<String>::new());
     }
 
     #[test]

@@ -99,6 +99,18 @@ impl<In: Send + 'static, F: KeyedProcessFunction<In>> StageFactory for KeyedFact
     }
 }
 
+/// Says what a file that cannot be restored means for the job.
+fn unrestorable(mut failure: Failure) -> Failure {
+    if failure.advice == Advice::DataIsCorrupt {
+        failure.text.push_str(
+            ". The newest checkpoint cannot be restored without this file, and an older one would repeat output that is \
+             already committed, so the job does not start; restore the file, or start with --fresh to begin anew without \
+             any state",
+        );
+    }
+    failure
+}
+
 struct Keyed<In, F: KeyedProcessFunction<In>> {
     function: F,
     select: KeySelector<In>,
@@ -117,9 +129,9 @@ impl<In: Send, F: KeyedProcessFunction<In>> Stage<In> for Keyed<In, F> {
         for file in std::mem::take(&mut self.context.keyed) {
             let bytes = file.read(&*self.context.store).map_err(|e| {
                 let advice = if e.is_transient() { Advice::Restart } else { Advice::DataIsCorrupt };
-                Failure::new(advice, e.to_string()).at(info.place())
+                unrestorable(Failure::new(advice, e.to_string())).at(info.place())
             })?;
-            self.state.restore(&file.name, &bytes).map_err(|e| Failure::from(e).at(info.place()))?;
+            self.state.restore(&file.name, &bytes).map_err(|e| unrestorable(e.into()).at(info.place()))?;
         }
         self.next.open()
     }

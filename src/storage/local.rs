@@ -80,8 +80,13 @@ impl Storage for Local {
         let _ = fs::remove_file(&temporary);
         match linked {
             Ok(()) => {
-                sync_folder(path.parent().unwrap_or(&self.root))
-                    .map_err(|e| self.error("syncing the folder of", name, e))?;
+                // Whatever the error is, the name may be there: nobody may take it for a refusal.
+                sync_folder(path.parent().unwrap_or(&self.root)).map_err(|source| Error::Io {
+                    location: self.location(),
+                    action: "syncing the folder of",
+                    name: name.to_owned(),
+                    source,
+                })?;
                 Ok(Put::Created)
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(Put::Exists),

@@ -11,13 +11,13 @@ fn topic_partition_key_headers_and_time_are_chosen_for_each_record() {
     let other = bench.topic("other", &[]);
     let elsewhere = other.clone();
     let sink = KafkaSink::new(bench.kafka(), &bench.output, move |n: &u64, record| {
-        if n % 3 == 0 {
+        if n.is_multiple_of(3) {
             record.topic(&elsewhere);
         }
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             record.partition(1);
         }
-        if n % 5 != 0 {
+        if !n.is_multiple_of(5) {
             record.key(format!("k{n}").as_bytes());
             record.value(n.to_string().as_bytes());
         }
@@ -33,11 +33,11 @@ fn topic_partition_key_headers_and_time_are_chosen_for_each_record() {
     for (topic, is_other) in [(&bench.output, false), (&other, true)] {
         for record in bench.read(topic) {
             let n: u64 = String::from_utf8(record.headers[0].1.clone().unwrap()).unwrap().parse().unwrap();
-            assert_eq!(n % 3 == 0, is_other, "{n}");
+            assert_eq!(n.is_multiple_of(3), is_other, "{n}");
             assert!(n % 2 == 1 || record.partition == 1, "{n} in {}", record.partition);
-            let value = (n % 5 != 0).then(|| n.to_string().into_bytes());
+            let value = (!n.is_multiple_of(5)).then(|| n.to_string().into_bytes());
             assert_eq!(record.value, value, "{n}");
-            assert_eq!(record.key.is_some(), n % 5 != 0);
+            assert_eq!(record.key.is_some(), !n.is_multiple_of(5));
             assert_eq!(record.headers[1], ("n".to_owned(), None));
             assert_eq!(record.timestamp_ms, 1_700_000_000_000 + n as i64);
             seen += 1;

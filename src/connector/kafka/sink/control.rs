@@ -13,7 +13,7 @@ use super::writer::Writer;
 use super::{Delivery, KafkaSink, OnLost};
 use crate::connector::kafka::native::Producer;
 use crate::connector::kafka::options::raw_failure;
-use crate::connector::kafka::raw::{Client, ConfigResource, Deadline, TopicPartition};
+use crate::connector::kafka::raw::{Client, ConfigResource, Deadline, TopicPartition, TransactionState};
 use crate::connector::{CommitScope, Committable, Resolution, SinkControl, SinkFacts, SinkParts, SinkSeat};
 use crate::model::{Advice, Failure, JobId};
 use std::time::Duration;
@@ -176,10 +176,13 @@ impl<T: Send + Sync + 'static> SinkControl for KafkaSink<T> {
         let listed = client.list_transactions(&[], deadline).map_err(raw_failure)?;
         let strays = listed.into_iter().filter(|l| {
             let ours = parse_id(&l.transactional_id).is_some_and(|o| o.is_of(&facts.job, &facts.uid.0));
-            ours && is_open(&l.state) && !own.contains(&l.transactional_id)
+            ours && l.state != TransactionState::Empty && !own.contains(&l.transactional_id)
         });
+        // Those of a larger parallelism of old, and of salvages: open or not, their former owner must not use them again.
         for stray in strays {
-            tracing::info!(id = stray.transactional_id, state = %stray.state, "aborting a transaction that no checkpoint lists");
+            if is_open(&stray.state) {
+                tracing::info!(id = stray.transactional_id, state = %stray.state, "aborting a transaction that no checkpoint lists");
+            }
             client
                 .init_producer_id(&stray.transactional_id, self.transaction_timeout, deadline)
                 .map_err(raw_failure)?;

@@ -247,14 +247,21 @@ impl Lane {
         let polled = self.producer.poll(wait, |delivery| {
             let topic = topics.iter().position(|t| *t == delivery.topic).unwrap_or(0);
             match delivery.error {
-                None => tally.add(topic, delivery.partition, delivery.offset),
+                None if delivery.offset >= 0 => tally.add(topic, delivery.partition, delivery.offset),
+                // Without its offset the record could not be found again.
+                None if bad.is_none() => {
+                    bad = Some(format!(
+                        "a record for topic {} partition {} was delivered without an offset",
+                        names[topic], delivery.partition
+                    ));
+                }
                 Some(e) if bad.is_none() => {
                     bad = Some(format!(
                         "a record for topic {} partition {} was not delivered: {e}",
                         names[topic], delivery.partition
                     ));
                 }
-                Some(_) => {}
+                _ => {}
             }
         });
         polled.map_err(|e| Failure::restart(format!("the producer failed: {e}")))?;

@@ -42,10 +42,11 @@ pub(super) fn salvage<T>(
     in_use: &[String],
 ) -> Result<Option<Committable>, Failure> {
     crate::fault_point!("salvage.begin");
-    let deadline = Deadline::after(sink.resolve_budget);
+    // A long salvage may take longer in all: what is bounded is the time without progress.
+    let patience = || Deadline::after(sink.resolve_budget);
     let mut found = Vec::new();
     for evidence in aborted {
-        match find(client, evidence, deadline)? {
+        match find(client, evidence, patience())? {
             Ok(partitions) => found.extend(partitions),
             Err(lost) if sink.on_lost == OnLost::Accept => {
                 tracing::error!(
@@ -82,15 +83,18 @@ pub(super) fn salvage<T>(
         "salvaging the records of aborted transactions"
     );
     let begun_at_ms = clock::unix_millis();
-    let producer = initialised(sink, &id, || deadline.passed())?;
+    let producer = {
+        let deadline = patience();
+        initialised(sink, &id, || deadline.passed())?
+    };
     producer.begin_transaction().map_err(|e| producer_failure("begin", &id, &e))?;
     let mut lane = Lane::new(producer);
     let mut names: Vec<String> = Vec::new();
     for partition in &found {
-        copy(sink, &mut lane, &mut names, partition, deadline)?;
+        copy(sink, &mut lane, &mut names, partition)?;
     }
     crate::fault_point!("salvage.after_produce");
-    lane.drain(&names, deadline.left(), || false)?;
+    lane.drain(&names, sink.resolve_budget, || false)?;
     let written = lane.tally.written(&names);
     let delivered: u64 = written.iter().map(|w| w.count).sum();
     if delivered != records {
@@ -98,7 +102,7 @@ pub(super) fn salvage<T>(
             "salvage {id}: {delivered} of {records} records were delivered"
         )));
     }
-    let described = client.describe_transaction(&id, deadline).map_err(raw_failure)?;
+    let described = client.describe_transaction(&id, patience()).map_err(raw_failure)?;
     let Some(d) = described.filter(|d| d.state == TransactionState::Ongoing) else {
         return Err(Failure::restart(format!(
             "salvage transaction {id} is not open after its records were written"
@@ -150,7 +154,6 @@ fn copy<T>(
     lane: &mut Lane,
     names: &mut Vec<String>,
     from: &Found<'_>,
-    deadline: Deadline,
 ) -> Result<(), Failure> {
     let (topic, partition) = (from.written.topic.as_str(), from.written.partition);
     let number = lane.topic(names, topic)?;
@@ -160,16 +163,19 @@ fn copy<T>(
         .assign(&[Position { slot: 0, topic, partition, offset: from.written.first }])
         .map_err(|e| producer_failure("read", topic, &e))?;
     let mut left = from.written.count;
+    let mut deadline = Deadline::after(sink.resolve_budget);
     while left > 0 {
         if deadline.passed() {
             return Err(Failure::restart(format!(
                 "salvage: {left} records of topic {topic} partition {partition} were not read in time"
             )));
         }
+        let mut moved = false;
         consumer.poll(TURN, |event| {
             match event {
                 Event::Message(message) => {
                     let offset = message.offset();
+                    moved = true;
                     if left == 0 || !from.batches.iter().any(|b| (b.base..=b.last).contains(&offset)) {
                         return Ok(());
                     }
@@ -190,6 +196,9 @@ fn copy<T>(
             }
             Ok(())
         })?;
+        if moved {
+            deadline = Deadline::after(sink.resolve_budget);
+        }
         consumer.notices();
         lane.serve(names, Duration::ZERO)?;
     }

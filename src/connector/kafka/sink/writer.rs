@@ -114,8 +114,10 @@ impl<T: Send + 'static> SinkWriter<T> for Writer<T> {
         let patience = self.patience;
         Ok(Box::new(move || {
             let mut client = lock(&client);
-            let listed =
-                pending.into_iter().map(|sequence| witness(&pool, &mut client, sequence, patience)).collect();
+            let listed = pending
+                .into_iter()
+                .filter_map(|n| witness(&pool, &mut client, n, patience).transpose())
+                .collect();
             crate::fault_point!("sink.after_describe");
             tracing::debug!(checkpoint = checkpoint.0, "evidence collected");
             listed
@@ -123,18 +125,17 @@ impl<T: Send + 'static> SinkWriter<T> for Writer<T> {
     }
 }
 
-/// The evidence of one prepared transaction: by the broker's own word it is open and this one.
+/// The evidence of one prepared transaction: by the broker's own word it is open and this one. `None` if it was committed
+/// and recorded since the barrier, which can be when the writing of a snapshot that was given up comes late.
 fn witness(
     pool: &Pool,
     client: &mut Client,
     sequence: u64,
     patience: Duration,
-) -> Result<connector::Committable, Failure> {
-    let gone =
-        || Failure::restart(format!("transaction number {sequence} vanished before its evidence was taken"));
-    let (slot, prepared) = pool.find(sequence).ok_or_else(gone)?;
+) -> Result<Option<connector::Committable>, Failure> {
+    let Some((slot, prepared)) = pool.find(sequence) else { return Ok(None) };
     if let Some(evidence) = prepared.evidence {
-        return Ok(evidence.into_committable(sequence, prepared.deadline_ms));
+        return Ok(Some(evidence.into_committable(sequence, prepared.deadline_ms)));
     }
     let id = pool.id(slot);
     let deadline = Deadline::after(patience);
@@ -170,5 +171,5 @@ fn witness(
         written: prepared.written,
     };
     pool.describe(sequence, &evidence);
-    Ok(evidence.into_committable(sequence, prepared.deadline_ms))
+    Ok(Some(evidence.into_committable(sequence, prepared.deadline_ms)))
 }
