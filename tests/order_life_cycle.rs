@@ -84,7 +84,7 @@ fn legal_steps_move_an_order_on_illegal_ones_alert_and_an_end_clears_it() {
         ("b", "delivered"),
     ];
     let mut feeder = Feeder::new(&job.bootstrap, &job.input).unwrap();
-    feeder.fill(&mut Given(events.iter().copied()), events.len() as u64).unwrap();
+    feeder.fill(&mut Given(Vec::from(events).into_iter()), events.len() as u64).unwrap();
     finish(&job);
 
     let transition =
