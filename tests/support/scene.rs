@@ -211,12 +211,22 @@ impl Scene {
     /// Stops the feed, waits until the running job has caught up, and stops it by SIGTERM.
     pub(crate) fn drain(&mut self, mut program: Program) {
         self.stop_feed();
+        self.wait_for_no_lag(|| program.must_run().unwrap());
+        program.stop(PATIENCE).unwrap();
+    }
+
+    /// Stops the feed and waits until whoever runs the job has caught up.
+    pub(crate) fn catch_up(&mut self) {
+        self.stop_feed();
+        self.wait_for_no_lag(|| ());
+    }
+
+    fn wait_for_no_lag(&self, mut must_go_on: impl FnMut()) {
         let Job { bootstrap, group, input, .. } = &self.job;
         self.until("the job to catch up", || {
-            program.must_run().unwrap();
+            must_go_on();
             rest::look(bootstrap, Some(group), &[input], &[]).unwrap().holds()
         });
-        program.stop(PATIENCE).unwrap();
     }
 
     /// Stops the feed; what it has written is all there is to count.
