@@ -30,6 +30,8 @@ impl Code {
     pub const COORDINATOR_NOT_AVAILABLE: Code = Code(15);
     /// The broker asked is not the coordinator.
     pub const NOT_COORDINATOR: Code = Code(16);
+    /// The user may not do this to the topic.
+    pub const TOPIC_AUTHORIZATION_FAILED: Code = Code(29);
     /// The broker does not enable the SASL mechanism.
     pub const UNSUPPORTED_SASL_MECHANISM: Code = Code(33);
     /// The version of the request is unknown to the broker.

@@ -1,7 +1,7 @@
 //! What a topic takes: asked of the broker once, when the writer first meets the topic.
 
 use crate::connector::kafka::options::raw_failure;
-use crate::connector::kafka::raw::{Client, ConfigResource, Deadline};
+use crate::connector::kafka::raw::{Client, Code, ConfigResource, Deadline};
 use crate::host::clock;
 use crate::model::Failure;
 use std::collections::BTreeMap;
@@ -10,8 +10,7 @@ use std::time::Duration;
 /// How long the broker may take to describe a topic.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often the cluster must say that there is no such topic before that is believed, and the pause between: a broker
-/// that has just started knows less than the others.
+/// How often the cluster must say that there is no such topic before that is believed, and the pause between.
 const LOOKS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -41,13 +40,21 @@ pub(super) fn ask(client: &mut Client, topic: &str) -> Result<Limits, Failure> {
     let mut look = 1;
     loop {
         let found = client.metadata(Some(&[topic]), deadline).map_err(raw_failure)?;
-        if found.topic(topic).is_some_and(|t| t.error.is_none()) {
-            break;
-        }
+        let problem = match found.topic(topic).map(|t| t.error) {
+            Some(None) => break,
+            Some(Some(Code::TOPIC_AUTHORIZATION_FAILED)) => {
+                format!(
+                    "this user may not describe topic {topic}: allow Write, Read and DescribeConfigs on it"
+                )
+            }
+            Some(Some(code)) if code != Code::UNKNOWN_TOPIC_OR_PARTITION => {
+                format!("topic {topic} cannot be used: {code}")
+            }
+            _ => format!("topic {topic} does not exist: create it, or correct its name"),
+        };
+        // A broker that has just started may know less than the others.
         if look == LOOKS {
-            return Err(Failure::configuration(format!(
-                "topic {topic} does not exist or may not be described by this user; create it, or allow Describe on it"
-            )));
+            return Err(Failure::configuration(problem));
         }
         look += 1;
         std::thread::sleep(PAUSE);
