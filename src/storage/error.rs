@@ -6,6 +6,16 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The folder itself is missing and cannot be made.
+    #[error(
+        "{location}: the folder cannot be made: {source}; choose one that this user can make and write, or let this user do so"
+    )]
+    NoFolder {
+        /// The store.
+        location: String,
+        /// The operating system's error.
+        source: io::Error,
+    },
     /// There is no such blob.
     #[error("{location}: there is no {name}")]
     NotFound {

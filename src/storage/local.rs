@@ -25,9 +25,10 @@ impl Local {
     /// [`Error`], when it cannot be made.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, Error> {
         let root = root.into();
-        fs::create_dir_all(&root)
-            .map_err(|e| Error::io(&root.display().to_string(), "making the folder", ".", e))?;
-        Ok(Self { root })
+        let made = fs::create_dir_all(&root);
+        let store = Self { root };
+        made.map_err(|source| Error::NoFolder { location: store.location(), source })?;
+        Ok(store)
     }
 
     fn error(&self, action: &'static str, name: &str, e: io::Error) -> Error {
