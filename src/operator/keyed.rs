@@ -7,6 +7,7 @@ use super::{
 use super::{KeyGroups, Outputs, UserError};
 use crate::model::{Advice, Barrier, Failure, Key, KeyGroupRange, Record};
 use crate::state::KeyedState;
+use crate::storage;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Appends the canonical bytes of a record's key.
@@ -99,24 +100,33 @@ impl<In: Send + 'static, F: KeyedProcessFunction<In>> StageFactory for KeyedFact
     }
 }
 
-/// Says what a file that cannot be restored means for the job.
-fn unrestorable(mut failure: Failure) -> Failure {
-    if failure.advice == Advice::DataIsCorrupt {
-        failure.text.push_str(
-            ". The newest checkpoint cannot be restored without this file, and an older one would repeat output that is \
-             already committed, so the job does not start; restore the file, or start with --fresh to begin anew without \
-             any state",
-        );
-    }
-    failure
-}
-
 struct Keyed<In, F: KeyedProcessFunction<In>> {
     function: F,
     select: KeySelector<In>,
     state: KeyedState,
     context: BuildContext,
     next: Box<dyn Stage<F::Out>>,
+}
+
+/// Why a file of state cannot be read.
+fn unreadable(e: storage::Error) -> Failure {
+    let advice = if e.is_transient() { Advice::Restart } else { Advice::DataIsCorrupt };
+    unrestorable(Failure::new(advice, e.to_string()))
+}
+
+/// With the way out, if state is damaged or gone.
+fn unrestorable(failure: Failure) -> Failure {
+    if failure.advice != Advice::DataIsCorrupt {
+        return failure;
+    }
+    let text = failure.text;
+    Failure::new(
+        Advice::DataIsCorrupt,
+        format!(
+            "its state cannot be restored: {text}. Starting from an older checkpoint would repeat output that is already \
+             committed, so this is refused; restore the file, or start with --fresh to begin anew without any state"
+        ),
+    )
 }
 
 impl<In: Send, F: KeyedProcessFunction<In>> Stage<In> for Keyed<In, F> {
@@ -127,11 +137,10 @@ impl<In: Send, F: KeyedProcessFunction<In>> Stage<In> for Keyed<In, F> {
             .open(&mut context)
             .map_err(|e| user_failure(&e, &format!("{} in open", info.place())))?;
         for file in std::mem::take(&mut self.context.keyed) {
-            let bytes = file.read(&*self.context.store).map_err(|e| {
-                let advice = if e.is_transient() { Advice::Restart } else { Advice::DataIsCorrupt };
-                unrestorable(Failure::new(advice, e.to_string())).at(info.place())
-            })?;
-            self.state.restore(&file.name, &bytes).map_err(|e| unrestorable(e.into()).at(info.place()))?;
+            let restored = file.read(&*self.context.store).map_err(unreadable).and_then(|bytes| {
+                self.state.restore(&file.name, &bytes).map_err(|e| unrestorable(Failure::from(e)))
+            });
+            restored.map_err(|e| e.at(info.place()))?;
         }
         self.next.open()
     }
