@@ -9,6 +9,9 @@ pub enum Advice {
     Retry,
     /// Go back to the last complete checkpoint and start again.
     Restart,
+    /// The brokers take nothing more from this process's producers, for somebody else has taken their transactional ids
+    /// over. If that one has claimed the job, this process is fenced; if not, go back as for a restart.
+    Displaced,
     /// Another process has claimed the job: commit nothing, delete nothing, exit.
     Fenced,
     /// A person has to change a setting, a permission or the surroundings; starting again does not help.

@@ -155,13 +155,17 @@ fn supervise(setup: &Setup) -> Result<Outcome, Failure> {
             Err(failure) => failure,
         };
         let ran = clock::now() - started;
-        let delay = match restarts.after_failure(&setup.options.restart, ran, random::fraction()) {
-            Verdict::RestartAfter(delay) => delay,
-            Verdict::GiveUp => {
-                recovery::leave_tidy(setup, &failure);
-                return Err(failure.at(format!("given up after {} restarts in a row", restarts.in_a_row())));
-            }
-        };
+        let delay =
+            match restarts.after_failure(&setup.options.restart, failure.advice, ran, random::fraction()) {
+                Verdict::RestartAfter(delay) => delay,
+                Verdict::GiveUp => {
+                    recovery::leave_tidy(setup, &failure);
+                    return Err(
+                        failure.at(format!("given up after {} restarts in a row", restarts.in_a_row()))
+                    );
+                }
+                Verdict::Displaced => return Err(displaced(setup, &failure)),
+            };
         tracing::error!(
             attempt = attempt.0,
             delay_ms = delay.as_millis() as u64,
@@ -178,4 +182,16 @@ fn supervise(setup: &Setup) -> Result<Outcome, Failure> {
         }
         attempt = attempt.next();
     }
+}
+
+/// Why a job ends whose transactional ids are taken over again and again although nobody else has claimed it.
+fn displaced(setup: &Setup, failure: &Failure) -> Failure {
+    Failure::configuration(format!(
+        "somebody takes over the transactional ids of job {} at the brokers again and again, and has not claimed it in {}: \
+         another process runs a job of the same name with other checkpoints. Stop it, or give one of the two another \
+         name; what was checkpointed here is kept. If there is none, transactions are aborted by their timeout: raise \
+         the transaction timeout. The last time it showed as: {failure}",
+        setup.options.job,
+        setup.sequence.store().location(),
+    ))
 }

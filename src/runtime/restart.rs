@@ -1,6 +1,10 @@
 //! How often and how soon a failed job is started again. Pure.
 
+use crate::model::Advice;
 use std::time::Duration;
+
+/// Attempts without calm between them that lose their transactional ids before that is no accident any more.
+const DISPLACED: u32 = 4;
 
 /// Exponential backoff with jitter, a reset after calm, and a limit.
 #[derive(Debug, Clone)]
@@ -39,12 +43,15 @@ pub(super) enum Verdict {
     RestartAfter(Duration),
     /// The limit is reached.
     GiveUp,
+    /// Somebody who does not share this job's checkpoints takes its transactional ids, again and again.
+    Displaced,
 }
 
 /// Counts failures in a row.
 #[derive(Debug, Default)]
 pub(super) struct Restarts {
     in_a_row: u32,
+    displaced: u32,
 }
 
 impl Restarts {
@@ -54,9 +61,19 @@ impl Restarts {
     }
 
     /// After an attempt that ran for `ran`; `chance` is in `0.0..1.0`.
-    pub(super) fn after_failure(&mut self, policy: &RestartPolicy, ran: Duration, chance: f64) -> Verdict {
+    pub(super) fn after_failure(
+        &mut self,
+        policy: &RestartPolicy,
+        advice: Advice,
+        ran: Duration,
+        chance: f64,
+    ) -> Verdict {
         if ran >= policy.reset_after {
-            self.in_a_row = 0;
+            *self = Self::default();
+        }
+        self.displaced += u32::from(advice == Advice::Displaced);
+        if self.displaced >= DISPLACED {
+            return Verdict::Displaced;
         }
         if policy.limit.is_some_and(|limit| self.in_a_row >= limit) {
             return Verdict::GiveUp;
@@ -82,28 +99,47 @@ mod tests {
     fn delays_grow_to_the_maximum_and_the_limit_ends_it() {
         let mut restarts = Restarts::default();
         let delays: Vec<u64> = (0..8)
-            .map(|_| match restarts.after_failure(&policy(), Duration::ZERO, 0.5) {
+            .map(|_| match restarts.after_failure(&policy(), Advice::Restart, Duration::ZERO, 0.5) {
                 Verdict::RestartAfter(d) => d.as_secs(),
-                Verdict::GiveUp => panic!("too early"),
+                other => panic!("{other:?} comes too early"),
             })
             .collect();
         assert_eq!(delays, [1, 2, 4, 8, 16, 32, 60, 60]);
-        assert_eq!(restarts.after_failure(&policy(), Duration::ZERO, 0.5), Verdict::GiveUp);
+        assert_eq!(restarts.after_failure(&policy(), Advice::Restart, Duration::ZERO, 0.5), Verdict::GiveUp);
     }
 
     #[test]
     fn calm_resets_and_jitter_stays_in_its_bounds() {
-        let mut restarts = Restarts { in_a_row: 8 };
+        let mut restarts = Restarts { in_a_row: 8, displaced: 0 };
         let calm = Duration::from_secs(300);
-        let first = restarts.after_failure(&policy(), calm, 0.5);
+        let first = restarts.after_failure(&policy(), Advice::Restart, calm, 0.5);
         assert_eq!(first, Verdict::RestartAfter(Duration::from_secs(1)));
         for chance in [0.0, 0.999] {
             let jittery = RestartPolicy { jitter: 0.5, ..policy() };
             let mut restarts = Restarts::default();
-            let Verdict::RestartAfter(d) = restarts.after_failure(&jittery, Duration::ZERO, chance) else {
+            let Verdict::RestartAfter(d) =
+                restarts.after_failure(&jittery, Advice::Restart, Duration::ZERO, chance)
+            else {
                 panic!("gave up")
             };
             assert!((0.5..=1.5).contains(&d.as_secs_f64()), "{d:?}");
         }
+    }
+
+    #[test]
+    fn losing_the_transactional_ids_again_and_again_ends_it_unless_there_was_calm() {
+        let policy = RestartPolicy { limit: None, ..policy() };
+        let lost =
+            |restarts: &mut Restarts, ran| restarts.after_failure(&policy, Advice::Displaced, ran, 0.5);
+        let mut restarts = Restarts::default();
+        for _ in 0..3 {
+            assert!(matches!(lost(&mut restarts, Duration::ZERO), Verdict::RestartAfter(_)));
+            restarts.after_failure(&policy, Advice::Restart, Duration::ZERO, 0.5);
+        }
+        assert!(matches!(lost(&mut restarts, Duration::from_secs(300)), Verdict::RestartAfter(_)));
+        for _ in 0..2 {
+            lost(&mut restarts, Duration::ZERO);
+        }
+        assert_eq!(lost(&mut restarts, Duration::ZERO), Verdict::Displaced);
     }
 }

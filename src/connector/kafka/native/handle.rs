@@ -22,6 +22,11 @@ pub(in crate::connector::kafka) struct Error {
 }
 
 impl Error {
+    /// Whether the producer's epoch is over: another producer has its transactional id, or its transaction timed out.
+    pub(in crate::connector::kafka) fn is_fenced(&self) -> bool {
+        matches!(self.name.as_str(), "_FENCED" | "PRODUCER_FENCED" | "INVALID_PRODUCER_EPOCH")
+    }
+
     /// From a bare error code.
     pub(super) fn of(code: rd::rd_kafka_resp_err_t) -> Self {
         // SAFETY: both functions return static strings for any code.

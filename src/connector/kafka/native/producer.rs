@@ -122,7 +122,7 @@ impl Producer {
         let at = refused.unwrap_or(self.messages.len());
         let err = self.messages.get(at).map(|m| m.err);
         if let Some(err) = err.filter(|e| *e != Code::RD_KAFKA_RESP_ERR__QUEUE_FULL) {
-            return Err(Error::of(err));
+            return Err(self.refused(err));
         }
         // What was refused for a full queue must be the tail, or the order of a key would break.
         let later = self.messages[at..].iter().any(|m| m.err == Code::RD_KAFKA_RESP_ERR_NO_ERROR);
@@ -199,8 +199,14 @@ impl Producer {
         match failed {
             None => Ok(true),
             Some((Code::RD_KAFKA_RESP_ERR__QUEUE_FULL, _)) => Ok(false),
+            Some((Code::RD_KAFKA_RESP_ERR__FATAL, _)) => Err(self.fatal_error()),
             Some((_, error)) => Err(error),
         }
+    }
+
+    /// Why a record was not taken; what stopped the whole producer says more than that it is stopped.
+    fn refused(&self, code: Code) -> Error {
+        if code == Code::RD_KAFKA_RESP_ERR__FATAL { self.fatal_error() } else { Error::of(code) }
     }
 
     /// Hands out the delivery reports that are there; waits at most `wait` for the first. Returns an error that

@@ -8,7 +8,7 @@ use crate::connector::kafka::native::{self, Outgoing, Producer};
 use crate::connector::kafka::raw::Client;
 use crate::host::clock;
 use crate::host::metrics::Metrics;
-use crate::model::Failure;
+use crate::model::{Advice, Failure};
 use prometheus::IntCounter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,11 @@ const TURN: Duration = Duration::from_millis(1);
 
 /// An error of a call on a producer.
 pub(super) fn producer_failure(call: &str, on: &str, e: &native::Error) -> Failure {
-    Failure::restart(format!("cannot {call} {on}: {e}"))
+    failed(e, format!("cannot {call} {on}: {e}"))
+}
+
+fn failed(e: &native::Error, text: String) -> Failure {
+    Failure::new(if e.is_fenced() { Advice::Displaced } else { Advice::Restart }, text)
 }
 
 pub(super) fn over() -> Failure {
@@ -256,16 +260,16 @@ impl Lane {
                     ));
                 }
                 Some(e) if bad.is_none() => {
-                    bad = Some(format!(
-                        "a record for topic {} partition {} was not delivered: {e}",
-                        names[topic], delivery.partition
-                    ));
+                    let (topic, partition) = (&names[topic], delivery.partition);
+                    let text =
+                        format!("a record for topic {topic} partition {partition} was not delivered: {e}");
+                    bad = Some(failed(&e, text));
                 }
                 _ => {}
             }
         });
-        polled.map_err(|e| Failure::restart(format!("the producer failed: {e}")))?;
-        bad.map_or(Ok(()), |text| Err(Failure::restart(text)))
+        polled.map_err(|e| failed(&e, format!("the producer failed: {e}")))?;
+        bad.map_or(Ok(()), Err)
     }
 
     /// Waits until the brokers have acknowledged every record.
