@@ -29,6 +29,14 @@ impl Connection {
         self.properties.get("bootstrap.servers").map_or("", String::as_str)
     }
 
+    /// Who connects, for messages.
+    pub(super) fn user(&self) -> String {
+        match self.properties.get("sasl.username") {
+            Some(user) => format!("user {user:?}"),
+            None => "this user".to_owned(),
+        }
+    }
+
     pub(super) fn properties(&self) -> &BTreeMap<String, String> {
         &self.properties
     }

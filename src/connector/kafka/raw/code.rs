@@ -63,6 +63,11 @@ impl Code {
         self.0
     }
 
+    /// Whether the user lacks a right: on a topic, a group, the cluster, a transactional id, delegation.
+    pub fn is_refusal(self) -> bool {
+        matches!(self.0, 29..=31 | 53 | 65)
+    }
+
     /// What the caller has to do about it.
     pub fn kind(self) -> ErrorKind {
         match self.0 {

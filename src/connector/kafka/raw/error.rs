@@ -97,7 +97,10 @@ pub enum Error {
         offered: Vec<String>,
     },
     /// The broker, or the broker's proof, was refused.
-    #[error("SASL {mechanism} authentication with Kafka broker {broker} as user {user:?}: {problem}")]
+    #[error(
+        "SASL {mechanism} authentication with Kafka broker {broker} as user {user:?}: {problem}; check sasl.username and \
+         sasl.password"
+    )]
     Authentication {
         /// `host:port`.
         broker: String,

@@ -2,7 +2,7 @@
 
 use super::committer::Committer;
 use super::evidence::Evidence;
-use super::ids::{IdSlot, id_of, parse_id};
+use super::ids::{IdSlot, id_of, parse_id, prefix_of};
 use super::limits;
 use super::outbox::{Lane, Outbox};
 use super::plain::{NothingToCommit, Plain};
@@ -13,7 +13,9 @@ use super::writer::Writer;
 use super::{Delivery, KafkaSink, OnLost};
 use crate::connector::kafka::native::Producer;
 use crate::connector::kafka::options::raw_failure;
-use crate::connector::kafka::raw::{Client, ConfigResource, Deadline, TopicPartition, TransactionState};
+use crate::connector::kafka::raw::{
+    self, Client, ConfigResource, Deadline, TopicPartition, TransactionState,
+};
 use crate::connector::{CommitScope, Committable, Resolution, SinkControl, SinkFacts, SinkParts, SinkSeat};
 use crate::model::{Advice, Failure, JobId};
 use std::time::Duration;
@@ -28,7 +30,7 @@ impl<T: Send + Sync + 'static> KafkaSink<T> {
     /// When the clients cannot be made.
     pub fn parts(&self, seat: &SinkSeat) -> Result<SinkParts<T>, Failure> {
         let mut client = self.connection.raw()?;
-        let sink = self.clone().with_batches_within(limits::ask(&mut client, &self.topic)?.max_bytes);
+        let sink = self.clone().with_batches_within(limits::ask(self, &mut client, &self.topic)?.max_bytes);
         let outbox = Outbox::new(sink.clone(), client, seat.cancelled.clone(), &seat.metrics, &seat.uid.0);
         if self.delivery != Delivery::ExactlyOnce {
             let producer = Producer::new(&sink.producer_properties(None))
@@ -54,11 +56,21 @@ impl<T: Send + Sync + 'static> KafkaSink<T> {
         Deadline::after(self.resolve_budget)
     }
 
+    /// An error of the raw client, with the right that is missing if that is why.
+    fn lacking(&self, e: raw::Error, right: &str) -> Failure {
+        let refused = e.code().is_some_and(|code| code.is_refusal());
+        let failure = raw_failure(e);
+        if !refused {
+            return failure;
+        }
+        Failure::configuration(format!("{failure}; {} needs {right}", self.connection.user()))
+    }
+
     /// The timeout must be one that the broker allows and that the job's settings can keep.
     fn check_timeout(&self, client: &mut Client, facts: &SinkFacts, broker: i32) -> Result<(), Failure> {
         let deadline = Deadline::after(CHECK);
-        let config =
-            client.describe_configs(&ConfigResource::Broker(broker), deadline).map_err(raw_failure)?;
+        let config = client.describe_configs(&ConfigResource::Broker(broker), deadline);
+        let config = config.map_err(|e| self.lacking(e, "DescribeConfigs on the cluster"))?;
         let maximum = config.get("transaction.max.timeout.ms").and_then(|v| v.parse::<u64>().ok());
         let problem = timeout_problem(self.transaction_timeout, facts, maximum.map(Duration::from_millis));
         problem.map_or(Ok(()), |text| Err(Failure::configuration(text)))
@@ -87,11 +99,9 @@ impl<T: Send + Sync + 'static> SinkControl for KafkaSink<T> {
     fn check(&self, facts: &SinkFacts) -> Result<(), Failure> {
         let deadline = Deadline::after(CHECK);
         let mut client = self.connection.raw()?;
-        let metadata = client.metadata(Some(&[&self.topic]), deadline).map_err(raw_failure)?;
-        limits::ask(&mut client, &self.topic)?;
-        let topic = metadata.topic(&self.topic).expect("it was just found to exist");
-        let logs: Vec<TopicPartition> =
-            topic.partitions.iter().take(1).map(|p| TopicPartition::new(&*self.topic, p.partition)).collect();
+        limits::ask(self, &mut client, &self.topic)?;
+        let metadata = client.metadata(Some(&[]), deadline).map_err(raw_failure)?;
+        let logs = [TopicPartition::new(&*self.topic, 0)];
         if self.delivery == Delivery::ExactlyOnce {
             // What recovery will need is done once now: reach every broker, read the log, describe each id.
             client.check(&logs, deadline).map_err(raw_failure)?;
@@ -99,7 +109,13 @@ impl<T: Send + Sync + 'static> SinkControl for KafkaSink<T> {
                 self.check_timeout(&mut client, facts, broker.id)?;
             }
             for id in pool_ids(facts) {
-                client.describe_transaction(&id, deadline).map_err(raw_failure)?;
+                let described = client.describe_transaction(&id, deadline);
+                described.map_err(|e| {
+                    self.lacking(
+                        e,
+                        &format!("Write on the transactional ids with the prefix {}", prefix_of(&facts.job)),
+                    )
+                })?;
             }
         }
         Ok(())

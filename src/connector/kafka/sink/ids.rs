@@ -48,13 +48,18 @@ pub(super) fn escape(name: &str) -> String {
     escaped
 }
 
+/// What all ids of a job begin with.
+pub(super) fn prefix_of(job: &JobId) -> String {
+    format!("tidegate:{}:", escape(job.as_str()))
+}
+
 /// The id of a place in a subtask's pool.
 pub(super) fn id_of(job: &JobId, uid: &str, subtask: u32, slot: IdSlot) -> String {
     let slot = match slot {
         IdSlot::Turn(n) => n.to_string(),
         IdSlot::Salvage(n) => format!("s{n}"),
     };
-    format!("tidegate:{}:{}:{subtask}:{slot}", escape(job.as_str()), escape(uid))
+    format!("{}{}:{subtask}:{slot}", prefix_of(job), escape(uid))
 }
 
 /// Whom an id belongs to, if it is one of Tidegate's.

@@ -1,7 +1,8 @@
 //! What a topic takes: asked of the broker once, when the writer first meets the topic.
 
+use super::{Delivery, KafkaSink};
 use crate::connector::kafka::options::raw_failure;
-use crate::connector::kafka::raw::{Client, Code, ConfigResource, Deadline};
+use crate::connector::kafka::raw::{Client, Code, ConfigResource, Deadline, TopicRight};
 use crate::host::clock;
 use crate::model::Failure;
 use std::collections::BTreeMap;
@@ -34,27 +35,34 @@ pub(super) fn limits_of(config: &BTreeMap<String, String>) -> Limits {
     Limits { max_bytes, retention_ms: retention }
 }
 
-/// Asks the broker.
-pub(super) fn ask(client: &mut Client, topic: &str) -> Result<Limits, Failure> {
+/// Asks the broker, also whether this user may do to the topic what the sink will do.
+pub(super) fn ask<T>(sink: &KafkaSink<T>, client: &mut Client, topic: &str) -> Result<Limits, Failure> {
     let deadline = Deadline::after(PATIENCE);
+    let needed = needed(sink.delivery);
     let mut look = 1;
     loop {
-        let found = client.metadata(Some(&[topic]), deadline).map_err(raw_failure)?;
-        let problem = match found.topic(topic).map(|t| t.error) {
-            Some(None) => break,
-            Some(Some(Code::TOPIC_AUTHORIZATION_FAILED)) => {
-                format!(
-                    "this user may not describe topic {topic}: allow Write, Read and DescribeConfigs on it"
-                )
-            }
-            Some(Some(code)) if code != Code::UNKNOWN_TOPIC_OR_PARTITION => {
-                format!("topic {topic} cannot be used: {code}")
-            }
-            _ => format!("topic {topic} does not exist: create it, or correct its name"),
+        let rights = client.topic_rights(topic, deadline).map_err(raw_failure)?;
+        let problem = match rights.error {
+            None => match rights.lacking(needed).as_slice() {
+                [] => break,
+                lacking => Some(format!("has no right to {}", list(lacking))),
+            },
+            Some(Code::TOPIC_AUTHORIZATION_FAILED) => Some("may not even see it".to_owned()),
+            Some(Code::UNKNOWN_TOPIC_OR_PARTITION) => None,
+            Some(code) => return Err(Failure::restart(format!("topic {topic} cannot be used: {code}"))),
         };
+        if let Some(problem) = problem {
+            let user = sink.connection.user();
+            return Err(Failure::configuration(format!(
+                "topic {topic} cannot be written: {user} {problem}; it needs {} on the topic",
+                list(needed)
+            )));
+        }
         // A broker that has just started may know less than the others.
         if look == LOOKS {
-            return Err(Failure::configuration(problem));
+            return Err(Failure::configuration(format!(
+                "topic {topic} does not exist: create it, or correct its name"
+            )));
         }
         look += 1;
         std::thread::sleep(PAUSE);
@@ -62,6 +70,23 @@ pub(super) fn ask(client: &mut Client, topic: &str) -> Result<Limits, Failure> {
     let config =
         client.describe_configs(&ConfigResource::Topic(topic.to_owned()), deadline).map_err(raw_failure)?;
     Ok(limits_of(&config))
+}
+
+/// What a user must be allowed to do. Recovery reads the log: it looks for markers, and salvages.
+fn needed(delivery: Delivery) -> &'static [TopicRight] {
+    match delivery {
+        Delivery::ExactlyOnce => &[TopicRight::Write, TopicRight::Read, TopicRight::DescribeConfigs],
+        Delivery::AtLeastOnce | Delivery::None => &[TopicRight::Write, TopicRight::DescribeConfigs],
+    }
+}
+
+fn list(rights: &[TopicRight]) -> String {
+    let names: Vec<&str> = rights.iter().map(|right| right.name()).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
 }
 
 impl Limits {

@@ -114,7 +114,7 @@ impl<T> Outbox<T> {
         if let Some(at) = self.topics.iter().position(|t| t == topic) {
             return Ok(at);
         }
-        let limits = limits::ask(&mut lock(&self.client), topic)?;
+        let limits = limits::ask(&self.sink, &mut lock(&self.client), topic)?;
         let batch = self.sink.batch_bytes();
         if batch > limits.max_bytes {
             return Err(Failure::configuration(format!(

@@ -118,10 +118,7 @@ pub(super) fn offsets(
 
 /// An error of the raw client with the way out, as far as there is one.
 pub(super) fn explain(settings: &Settings, error: raw::Error) -> Failure {
-    let user = || match settings.connection.properties().get("sasl.username") {
-        Some(user) => format!("user {user:?}"),
-        None => "this user".to_owned(),
-    };
+    let user = || settings.connection.user();
     let way_out = match error.code().map(Code::number) {
         Some(29) => Some(format!("{} needs the right to read and describe the source's topics", user())),
         Some(30) => {
