@@ -38,7 +38,7 @@ pub(crate) struct Flags {
     /// exactly-once, at-least-once or none
     #[arg(long, default_value = "exactly-once")]
     pub(crate) delivery: Delivery,
-    /// End at the end that the topic has at the job's first start, instead of at SIGTERM
+    /// End at the end that the topic has when the job is first started with this, instead of at SIGTERM
     #[arg(long)]
     pub(crate) until_end: bool,
     /// Begin anew: drop the state of earlier runs, abort their pending transactions

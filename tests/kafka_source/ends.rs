@@ -4,6 +4,7 @@ use crate::harness::{bytes, commit as commit_positions, new_topic, send, transac
 use crate::running::{PATIENCE, Running};
 use rdkafka::producer::{BaseProducer, Producer};
 use tidegate::connector::SourceControl;
+use tidegate::host::metrics::Metrics;
 
 fn commit(producer: &BaseProducer) {
     producer.commit_transaction(PATIENCE).unwrap();
@@ -29,6 +30,21 @@ fn what_is_written_after_the_first_start_is_not_read() {
     let mut again = Running::restore(source, frozen, 1);
     again.read_to_end();
     assert!(again.values().is_empty());
+}
+
+#[test]
+fn a_source_that_ran_unbounded_before_ends_at_the_end_that_it_then_finds() {
+    let topic = new_topic(2);
+    write(&topic, 0, &["a"]);
+    let unbounded = bytes(&topic);
+    let splits = unbounded.resolve_start().unwrap();
+    write(&topic, 1, &["b"]);
+    let bounded = unbounded.bounded(true);
+    let restored = bounded.reconcile(splits, &Metrics::default()).unwrap();
+    write(&topic, 1, &["c"]);
+    let mut running = Running::restore(bounded, restored, 1);
+    running.read_to_end();
+    assert_eq!(running.values(), ["a", "b"]);
 }
 
 #[test]

@@ -118,8 +118,9 @@ impl<T> KafkaSource<T> {
         self
     }
 
-    /// Whether to end at the ends that the partitions have at the job's first start: at the last stable offset, so
-    /// that what is committed then is read and nothing else. By default a source never ends.
+    /// Whether to end at the ends that the partitions have at the job's first start, or when it is first started so
+    /// after it ran without an end: at the last stable offset, so that what is committed then is read and nothing else.
+    /// By default a source never ends.
     #[must_use]
     pub fn bounded(mut self, bounded: bool) -> Self {
         self.settings.bounded = bounded;

@@ -70,7 +70,13 @@ pub(super) fn reconcile(
     }
     kept.extend(renewed(settings, client, &listing, &recreated)?);
     kept.extend(within(settings, client, led, meters)?);
-    Ok(kept)
+    match kept.iter().find(|split| settings.bounded && split.end.is_none()) {
+        None => Ok(kept),
+        Some(split) => Err(Failure::restart(format!(
+            "where {} ends cannot be asked now: it has no leader",
+            split.place()
+        ))),
+    }
 }
 
 /// Lists the topics, several times if some seem to be gone.
@@ -203,6 +209,10 @@ fn within(
                 split.next = to;
             }
             Settled::Refused => refused.push(text),
+        }
+        // It ran unbounded before: its end is that of now.
+        if settings.bounded && split.end.is_none() {
+            split.end = Some(bounds.readable.max(split.next));
         }
     }
     if refused.is_empty() { Ok(splits) } else { Err(Failure::configuration(refused_text(&refused))) }
