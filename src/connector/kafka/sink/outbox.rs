@@ -254,10 +254,10 @@ impl Lane {
                 None if delivery.offset >= 0 => tally.add(topic, delivery.partition, delivery.offset),
                 // Without its offset the record could not be found again.
                 None if bad.is_none() => {
-                    bad = Some(format!(
+                    bad = Some(Failure::restart(format!(
                         "a record for topic {} partition {} was delivered without an offset",
                         names[topic], delivery.partition
-                    ));
+                    )));
                 }
                 Some(e) if bad.is_none() => {
                     let (topic, partition) = (&names[topic], delivery.partition);
