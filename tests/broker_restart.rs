@@ -1,5 +1,7 @@
 //! The broker restarts in the middle of transactions: the job goes on or restarts by itself, and nothing is lost.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::thread;

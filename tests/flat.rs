@@ -3,6 +3,9 @@
 //!
 //! One test and no other in this program, since it counts what its own process has.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "tests measure time by themselves")]
+
 mod support;
 
 use std::fs;
