@@ -272,13 +272,21 @@ impl Producer {
         }
     }
 
-    fn fatal_error(&self) -> Error {
+    /// What has stopped the producer, if anything has.
+    pub(in crate::connector::kafka) fn fatal(&self) -> Option<Error> {
         let mut text = [0; 512];
         // SAFETY: the instance is live, and the buffer's length is given.
         let code = unsafe { rd::rd_kafka_fatal_error(self.handle.ptr(), text.as_mut_ptr(), text.len()) };
+        if code == Code::RD_KAFKA_RESP_ERR_NO_ERROR {
+            return None;
+        }
         // SAFETY: librdkafka wrote a NUL-terminated text.
         let text = unsafe { super::handle::words(text.as_ptr()) };
-        Error { fatal: true, text, ..Error::of(code) }
+        Some(Error { fatal: true, text, ..Error::of(code) })
+    }
+
+    fn fatal_error(&self) -> Error {
+        self.fatal().unwrap_or_else(|| Error::of(Code::RD_KAFKA_RESP_ERR__FATAL))
     }
 
     /// Records that are not yet reported.

@@ -252,24 +252,20 @@ impl Lane {
             let topic = topics.iter().position(|t| *t == delivery.topic).unwrap_or(0);
             match delivery.error {
                 None if delivery.offset >= 0 => tally.add(topic, delivery.partition, delivery.offset),
-                // Without its offset the record could not be found again.
-                None if bad.is_none() => {
-                    bad = Some(Failure::restart(format!(
-                        "a record for topic {} partition {} was delivered without an offset",
-                        names[topic], delivery.partition
-                    )));
-                }
-                Some(e) if bad.is_none() => {
-                    let (topic, partition) = (&names[topic], delivery.partition);
-                    let text =
-                        format!("a record for topic {topic} partition {partition} was not delivered: {e}");
-                    bad = Some(failed(&e, text));
-                }
+                // A record without its offset could not be found again.
+                error if bad.is_none() => bad = Some((topic, delivery.partition, error)),
                 _ => {}
             }
         });
-        polled.map_err(|e| failed(&e, format!("the producer failed: {e}")))?;
-        bad.map_or(Ok(()), Err)
+        let Some((topic, partition, error)) = bad else {
+            return polled.map_err(|e| failed(&e, format!("the producer failed: {e}")));
+        };
+        let record = format!("a record for topic {} partition {partition}", names[topic]);
+        // What stops the producer purges its records: the purge is no reason.
+        match self.producer.fatal().or(error) {
+            Some(e) => Err(failed(&e, format!("{record} was not delivered: {e}"))),
+            None => Err(Failure::restart(format!("{record} was delivered without an offset"))),
+        }
     }
 
     /// Waits until the brokers have acknowledged every record.
