@@ -338,6 +338,13 @@ impl Producer {
         Error::take(unsafe { rd::rd_kafka_commit_transaction(self.handle.ptr(), millis(timeout)) })
             .map_or(Ok(()), Err)
     }
+
+    /// Aborts, and drops what is still queued.
+    pub(in crate::connector::kafka) fn abort_transaction(&self, timeout: Duration) -> Result<(), Error> {
+        // SAFETY: as above.
+        Error::take(unsafe { rd::rd_kafka_abort_transaction(self.handle.ptr(), millis(timeout)) })
+            .map_or(Ok(()), Err)
+    }
 }
 
 /// A pointer that is not null even for no bytes: an empty key is not a missing one.

@@ -268,6 +268,20 @@ impl Lane {
         }
     }
 
+    /// Aborts the transaction, whatever became of its records.
+    pub(super) fn abort(mut self, patience: Duration) -> Result<(), native::Error> {
+        let deadline = clock::now() + patience;
+        loop {
+            match self.producer.abort_transaction(TURN) {
+                Err(e) if e.name == "_TIMED_OUT" && clock::now() < deadline => {
+                    // It waits for us to take the reports of what it has dropped.
+                    self.producer.poll(Duration::ZERO, |_| {})?;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
     /// Waits until the brokers have acknowledged every record.
     pub(super) fn drain(
         &mut self,

@@ -14,6 +14,9 @@ use std::time::Duration;
 /// One wait for the coordinator; between two it is looked whether the attempt is over.
 const TURN: Duration = Duration::from_secs(1);
 
+/// How long the abort of a transaction may hold up the end of an attempt.
+const ABORT: Duration = Duration::from_secs(1);
+
 /// The transaction that records go into.
 struct Open {
     slot: usize,
@@ -122,6 +125,19 @@ impl<T: Send + 'static> SinkWriter<T> for Writer<T> {
             tracing::debug!(checkpoint = checkpoint.0, "evidence collected");
             listed
         }))
+    }
+}
+
+/// An attempt that fails leaves at most this subtask's last transaction unprepared, and no manifest will ever list it.
+/// If this was the last attempt, for example since another process owns the job now, nobody else would end it before
+/// its timeout, and until then readers would wait behind it.
+impl<T> Drop for Writer<T> {
+    fn drop(&mut self) {
+        let Some(Open { slot, lane, .. }) = self.open.take() else { return };
+        if let Err(e) = lane.abort(ABORT) {
+            // Fenced, or the brokers are away; whoever starts next aborts it.
+            tracing::debug!(id = self.pool.id(slot), "a transaction is left open: {e}");
+        }
     }
 }
 
