@@ -53,7 +53,10 @@ pub struct Feeder {
 
 const FLUSH: Duration = Duration::from_secs(120);
 const FULL_SPEED_CHUNK: usize = 1000;
-const CHUNKS_PER_SECOND: u64 = 100;
+/// Between two looks at what is due at a steady rate.
+const TURN: Duration = Duration::from_millis(10);
+/// At a steady rate this part of a second's records is written at once at most.
+const PARTS_OF_SECOND: u64 = 5;
 
 impl Feeder {
     /// A feeder for this topic.
@@ -104,16 +107,18 @@ impl Feeder {
         mut go_on: impl FnMut(u64) -> bool,
     ) -> Result<Fed, Error> {
         let started = Instant::now();
-        let chunk = (rate / CHUNKS_PER_SECOND).max(1);
         let mut made = 0;
         while go_on(made) && made < records {
-            let count = chunk.min(records - made);
-            self.write(stream, count as usize)?;
-            made += count;
-            let due = Duration::from_secs_f64(made as f64 / rate.max(1) as f64);
-            if let Some(early) = due.checked_sub(started.elapsed()) {
-                std::thread::sleep(early);
+            let due = ((started.elapsed().as_secs_f64() * rate.max(1) as f64) as u64).min(records);
+            // What waits behind requests in flight keeps librdkafka's thread spinning, and takes from a broker that is
+            // slow the processor that it needs to catch up.
+            if due > made && self.producer.in_flight_count() == 0 {
+                let count = (due - made).min((rate / PARTS_OF_SECOND).max(1));
+                self.write(stream, count as usize)?;
+                made += count;
             }
+            self.producer.poll(Duration::ZERO);
+            std::thread::sleep(TURN);
         }
         self.flush()?;
         Ok(Fed { records: made, seconds: started.elapsed().as_secs_f64() })
