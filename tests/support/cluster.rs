@@ -26,9 +26,32 @@ impl Cluster {
         servers(&["stop-node", "--dir", text(&self.dir), "--node", &node.to_string(), "--kill"]);
     }
 
+    /// Kills a node without a moment's delay.
+    pub(crate) fn kill_at_once(&self, node: i32) {
+        let env = std::fs::read_to_string(self.dir.join("env")).unwrap();
+        let prefix = format!("pid.{node}=");
+        let pid = env.lines().rev().find_map(|line| line.strip_prefix(&*prefix)).unwrap();
+        tidegate_tools::process::kill(pid.parse().unwrap()).unwrap();
+    }
+
+    /// Holds a node.
+    pub(crate) fn pause(&self, node: i32) {
+        servers(&["pause-node", "--dir", text(&self.dir), "--node", &node.to_string()]);
+    }
+
+    /// Lets a held node go on.
+    pub(crate) fn resume(&self, node: i32) {
+        servers(&["resume-node", "--dir", text(&self.dir), "--node", &node.to_string()]);
+    }
+
     /// Stops a node in good order.
     pub(crate) fn stop(&self, node: i32) {
         servers(&["stop-node", "--dir", text(&self.dir), "--node", &node.to_string()]);
+    }
+
+    /// Starts a node that was stopped or killed.
+    pub(crate) fn start_without_waiting(&self, node: i32) {
+        servers(&["start-node", "--dir", text(&self.dir), "--node", &node.to_string(), "--no-wait"]);
     }
 
     /// Starts a node that was stopped or killed, and waits until it serves.

@@ -6,6 +6,56 @@
 
 use super::{Scene, transactions};
 use std::time::Duration;
+use tidegate::host::fault::POINTS;
+
+/// How a point is reached.
+pub(crate) type Occasion = fn(Scene, &str);
+
+/// Every point of the protocol in every way in which it can be reached with so many subtasks, as `point:visit`.
+pub(crate) fn all(parallelism: u16) -> Vec<(Occasion, String)> {
+    let second = parallelism + 1;
+    let mut all: Vec<(Occasion, String)> = Vec::new();
+    for point in POINTS {
+        let mut add = |occasion: Occasion, visit: u16| all.push((occasion, format!("{point}:{visit}")));
+        let (room, step) = point.split_once('.').unwrap();
+        match (room, step) {
+            // What the first start fixes is fixed.
+            ("start", "after_first_manifest") => add(running, 1),
+            ("start", _) | ("init", "before") => {
+                add(running, 1);
+                add(restarting, 1);
+            }
+            ("init", _) => {
+                add(running, second);
+                add(restarting, second);
+            }
+            ("resolve", _) => (1..=parallelism).for_each(|visit| add(restarting, visit)),
+            ("salvage", _) => (1..=parallelism).for_each(|visit| add(salvaging, visit)),
+            ("stop", _) => {
+                add(stopping, 1);
+                add(ending, 1);
+            }
+            ("checkpoint", "after_acknowledgement") => {
+                // Alone a source shares its task with all that follows.
+                let tasks = if parallelism == 1 { 1 } else { 2 * parallelism };
+                (1..=tasks).for_each(|task| add(running, tasks + task));
+                (1..=tasks).for_each(|task| add(ending, task));
+            }
+            ("checkpoint", _) => {
+                add(running, 2);
+                add(ending, 1);
+            }
+            // Nothing is recorded after the last checkpoint but by the last manifest.
+            ("commit", "before_recorded") => add(running, second),
+            ("sink" | "state" | "commit", _) => {
+                (0..parallelism).for_each(|subtask| add(running, second + subtask));
+                (1..=parallelism).for_each(|visit| add(ending, visit));
+            }
+            _ => panic!("how is {point} reached?"),
+        }
+    }
+    all
+}
 
 /// Clicks a second: a few hundred between two checkpoints.
 const RATE: u64 = 4000;

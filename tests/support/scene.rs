@@ -203,9 +203,15 @@ impl Scene {
     pub(crate) fn wait_for_progress(&self) {
         let Job { bootstrap, group, input, .. } = &self.job;
         let offsets = Offsets::new(bootstrap).unwrap();
-        let sum = || offsets.committed(group, input).unwrap().into_iter().flatten().sum::<i64>();
-        let before = sum();
-        self.until("the group's offsets to move", || sum() > before);
+        // A broker may be away.
+        let sum = || Some(offsets.committed(group, input).ok()?.into_iter().flatten().sum::<i64>());
+        let mut before = None;
+        self.until("the group's offsets to move", || {
+            let now = sum();
+            let moved = now > before && before.is_some();
+            before = before.or(now);
+            moved
+        });
     }
 
     /// Stops the feed, waits until the running job has caught up, and stops it by SIGTERM.
@@ -225,7 +231,8 @@ impl Scene {
         let Job { bootstrap, group, input, .. } = &self.job;
         self.until("the job to catch up", || {
             must_go_on();
-            rest::look(bootstrap, Some(group), &[input], &[]).unwrap().holds()
+            // A broker may just have come back.
+            rest::look(bootstrap, Some(group), &[input], &[]).is_ok_and(|report| report.holds())
         });
     }
 

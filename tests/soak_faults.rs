@@ -1,0 +1,28 @@
+//! SIGKILL at every named point of the protocol, in every way in which it can be reached, with one subtask and with
+//! two, at a Kafka with transaction version 2 and at one with transaction version 0.
+
+mod support;
+
+use support::{Cluster, Scene, bootstrap, in_parallel, occasions};
+
+fn all_pass(bootstrap: &str, parallelism: u16) {
+    let cases = occasions::all(parallelism).into_iter().enumerate().map(|(number, (occasion, fault))| {
+        (format!("{number} {fault} with {parallelism}"), (number, occasion, fault))
+    });
+    in_parallel(3, cases.collect(), |(number, occasion, fault)| {
+        occasion(Scene::at(bootstrap, &format!("soak-{number}"), parallelism), &fault);
+    });
+}
+
+#[test]
+fn at_transaction_version_2() {
+    all_pass(&bootstrap(), 1);
+    all_pass(&bootstrap(), 2);
+}
+
+#[test]
+fn at_transaction_version_0() {
+    let cluster = Cluster::up("soak-version-0", &["--transaction-version", "0"]);
+    all_pass(&cluster.bootstrap, 1);
+    all_pass(&cluster.bootstrap, 2);
+}
