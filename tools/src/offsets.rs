@@ -34,7 +34,7 @@ pub struct Offsets {
     admin: AdminClient<DefaultClientContext>,
 }
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Offsets {
     /// Asks the broker at this `host:port` list. Nothing is sent yet.
