@@ -50,7 +50,7 @@ impl Offsets {
     /// How many partitions a topic has.
     ///
     /// # Errors
-    /// [`Error::NoTopic`], or when the broker cannot be reached within 20 s.
+    /// [`Error::NoTopic`], or when the broker cannot be reached within 60 s.
     pub fn partitions(&self, topic: &str) -> Result<i32, Error> {
         let metadata = self.admin.inner().fetch_metadata(Some(topic), TIMEOUT);
         let metadata = metadata.map_err(Error::kafka(format!("asking for topic {topic}")))?;
