@@ -1,6 +1,8 @@
 //! Three brokers of which some die, stop or stand still at the worst moments: the job goes on or restarts by itself,
 //! or comes back after a SIGKILL of its own, and nothing is lost.
 
+#![expect(clippy::disallowed_methods, reason = "a test measures real time")]
+
 mod support;
 
 use std::thread;
