@@ -192,9 +192,10 @@ impl<T: Send + Sync + 'static> SinkControl for KafkaSink<T> {
         let listed = client.list_transactions(&[], deadline).map_err(raw_failure)?;
         let strays = listed.into_iter().filter(|l| {
             let ours = parse_id(&l.transactional_id).is_some_and(|o| o.is_of(&facts.job, &facts.uid.0));
-            ours && l.state != TransactionState::Empty && !own.contains(&l.transactional_id)
+            ours && !own.contains(&l.transactional_id)
         });
-        // Those of a larger parallelism of old, and of salvages: open or not, their former owner must not use them again.
+        // Those of a larger parallelism of old, and of salvages: whatever their state, their former owner must not use them
+        // again. One that has only initialised an id could begin a transaction that nobody ends before its timeout.
         for stray in strays {
             if is_open(&stray.state) {
                 tracing::info!(id = stray.transactional_id, state = %stray.state, "aborting a transaction that no checkpoint lists");
