@@ -13,9 +13,7 @@ use super::writer::Writer;
 use super::{Delivery, KafkaSink, OnLost};
 use crate::connector::kafka::native::Producer;
 use crate::connector::kafka::options::raw_failure;
-use crate::connector::kafka::raw::{
-    self, Client, ConfigResource, Deadline, TopicPartition, TransactionState,
-};
+use crate::connector::kafka::raw::{self, Client, ConfigResource, Deadline, TopicPartition};
 use crate::connector::{CommitScope, Committable, Resolution, SinkControl, SinkFacts, SinkParts, SinkSeat};
 use crate::model::{Advice, Failure, JobId};
 use std::time::Duration;
