@@ -34,11 +34,13 @@ fn an_older_sibling_timed_out_and_the_younger_not() {
     scene.job.interval = Duration::from_secs(4);
     let mut program = scene.start_with_fault(AFTER_MANIFEST);
     scene.wait_for_progress();
+    let declined = || scene.times_logged("checkpoint failed");
+    let before = declined();
     let state = scene.job.folder.join("checkpoints").join(&scene.job.group).join("state");
     let aside = state.with_extension("aside");
     fs::rename(&state, &aside).unwrap();
     fs::write(&state, "no folder").unwrap();
-    scene.until("a checkpoint to be declined", || scene.has_logged("checkpoint failed"));
+    scene.until("a checkpoint to be declined", || declined() > before);
     fs::remove_file(&state).unwrap();
     fs::rename(&aside, &state).unwrap();
     program.wait(support::PATIENCE).unwrap();
@@ -60,7 +62,7 @@ fn an_older_sibling_timed_out_and_the_younger_not() {
 fn a_downscale_resolves_and_aborts_what_a_larger_parallelism_left() {
     let mut scene = Scene::new("downscale", 4).feed(4000);
     // One subtask has prepared its second transaction; the others' are open, and no manifest lists any of them.
-    scene.die_at("sink.after_drain:5");
+    scene.die_with_strays("sink.after_drain:5");
     scene.job.parallelism = 1;
     let mut program = scene.start();
     scene.wait_for_progress();
