@@ -1,16 +1,18 @@
 //! The manifest: everything that a restart needs, in one blob whose existence is the completion.
 //!
-//! Inside an envelope (`TGMF`, version 1) as postcard. Manifests are numbered by *slot*, without gaps and apart
+//! Inside an envelope (`TGMF`, version 2) as postcard. Manifests are numbered by *slot*, without gaps and apart
 //! from checkpoint ids: a claim, a start, a checkpoint, a resolution each take one.
 
 use crate::connector::Committable;
 use crate::model::envelope::{self, EnvelopeError};
+use crate::model::serializer::SerializerId;
 use crate::model::{CheckpointId, Generation, JobId, KeyGroupRange, MaxParallelism, OperatorUid};
+use crate::state::{Redistribution, StateHandle};
 use crate::storage::FileRef;
 use serde::{Deserialize, Serialize};
 
 const MAGIC: [u8; 4] = *b"TGMF";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Why a manifest was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,17 +27,66 @@ pub enum Cause {
     Resolution,
 }
 
+/// One named operator state of one subtask.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorState {
+    /// Its name within the operator.
+    pub name: String,
+    /// How it is given to subtasks.
+    pub redistribution: Redistribution,
+    /// What the entries are encoded with.
+    pub serializer: SerializerId,
+    /// How many entries the bytes hold.
+    pub entries: u64,
+    /// The entries, as the state room encodes them.
+    pub handle: StateHandle,
+}
+
+/// Records that a barrier overtook in one channel of one task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFlight {
+    /// Which input of the operator, in the order of the graph.
+    pub input: u32,
+    /// The subtask that sent them.
+    pub from: u32,
+    /// What the records are encoded with.
+    pub serializer: SerializerId,
+    /// How many records the bytes hold.
+    pub records: u64,
+    /// The records in their order, as the exchange encodes them.
+    pub handle: StateHandle,
+}
+
 /// What one subtask of one operator put into a checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubtaskSnapshot {
     /// The key groups that `keyed` covers, if the operator has keyed state.
     pub range: Option<KeyGroupRange>,
-    /// Files of keyed state.
-    pub keyed: Vec<FileRef>,
+    /// Keyed state, each piece in the format of a keyed snapshot.
+    pub keyed: Vec<StateHandle>,
+    /// State of the operator's own.
+    pub operator: Vec<OperatorState>,
+    /// What was under way to it, if it begins a task.
+    pub in_flight: Vec<InFlight>,
+    /// How far event time had come, in milliseconds since the Unix epoch, if it keeps any.
+    pub watermark: Option<i64>,
     /// A source's positions, one entry a partition, opaque here.
     pub splits: Vec<Vec<u8>>,
     /// A sink's transactions, in order of preparation.
     pub committables: Vec<Committable>,
+}
+
+impl SubtaskSnapshot {
+    /// Every piece of state in it.
+    pub fn handles(&self) -> impl Iterator<Item = &StateHandle> {
+        let operator = self.operator.iter().map(|s| &s.handle);
+        self.keyed.iter().chain(operator).chain(self.in_flight.iter().map(|f| &f.handle))
+    }
+
+    /// All files that it refers to.
+    pub fn files(&self) -> impl Iterator<Item = &FileRef> {
+        self.handles().filter_map(StateHandle::file)
+    }
 }
 
 /// What all subtasks of one operator put into a checkpoint.
@@ -119,7 +170,7 @@ impl Manifest {
 
     /// All files that it refers to.
     pub fn files(&self) -> impl Iterator<Item = &FileRef> {
-        self.operators.iter().flat_map(|o| &o.subtasks).flat_map(|s| &s.keyed)
+        self.operators.iter().flat_map(|o| &o.subtasks).flat_map(SubtaskSnapshot::files)
     }
 
     /// Whether any transaction is pending.

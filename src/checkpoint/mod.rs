@@ -13,7 +13,7 @@ mod restore;
 mod settings;
 
 pub use error::Error;
-pub use manifest::{Cause, Manifest, OperatorSnapshot, SubtaskSnapshot};
+pub use manifest::{Cause, InFlight, Manifest, OperatorSnapshot, OperatorState, SubtaskSnapshot};
 pub use protocol::{Action, Event, Protocol};
 pub use restore::{Planned, RestorePlan, SubtaskRestore, plan};
 pub use retention::{Deletions, Held, orphans, superseded};

@@ -3,7 +3,7 @@
 
 use super::Manifest;
 use crate::model::{KeyGroupRange, MaxParallelism, OperatorUid};
-use crate::storage::FileRef;
+use crate::state::StateHandle;
 use std::collections::BTreeMap;
 
 /// An operator as the job now has it.
@@ -22,8 +22,8 @@ pub struct Planned {
 /// What one subtask begins with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SubtaskRestore {
-    /// Files that hold some of its key groups.
-    pub keyed: Vec<FileRef>,
+    /// What holds some of its key groups.
+    pub keyed: Vec<StateHandle>,
     /// All positions of the source, of all former subtasks.
     pub splits: Vec<Vec<u8>>,
 }
@@ -50,7 +50,8 @@ pub fn plan(manifest: &Manifest, planned: &[Planned]) -> Result<RestorePlan, Str
     let mut result = RestorePlan::default();
     for snapshot in &manifest.operators {
         let uid = &snapshot.uid;
-        let holds_state = snapshot.subtasks.iter().any(|s| !s.keyed.is_empty() || !s.splits.is_empty());
+        let holds_state =
+            snapshot.subtasks.iter().any(|s| s.handles().next().is_some() || !s.splits.is_empty());
         let Some(now) = planned.iter().find(|p| p.uid == *uid && p.stateful) else {
             if holds_state {
                 return Err(format!(
@@ -95,6 +96,7 @@ mod tests {
     use super::super::{OperatorSnapshot, SubtaskSnapshot};
     use super::*;
     use crate::model::JobId;
+    use crate::storage::FileRef;
 
     fn max(n: u32) -> MaxParallelism {
         MaxParallelism::new(n).unwrap()
@@ -104,7 +106,7 @@ mod tests {
         let mut manifest = Manifest::unborn(JobId::new("j").unwrap());
         let subtasks = (0..parallelism).map(|i| SubtaskSnapshot {
             range: Some(KeyGroupRange::of_subtask(i, parallelism, max(128))),
-            keyed: vec![FileRef { name: format!("f{i}"), bytes: 1, crc32: 0 }],
+            keyed: vec![StateHandle::File(FileRef { name: format!("f{i}"), bytes: 1, crc32: 0 })],
             ..SubtaskSnapshot::default()
         });
         manifest.operators.push(OperatorSnapshot {
@@ -133,7 +135,7 @@ mod tests {
             let plan = plan(&manifest(*then), &[planned(*now, 128)]).unwrap();
             for (i, files) in expected.iter().enumerate() {
                 let found = plan.of(&OperatorUid("count".into()), i as u32).keyed;
-                let names: Vec<_> = found.iter().map(|f| f.name.as_str()).collect();
+                let names: Vec<_> = found.iter().filter_map(|h| Some(h.file()?.name.as_str())).collect();
                 assert_eq!(names, *files, "{then} to {now}, subtask {i}");
             }
         }

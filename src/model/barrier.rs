@@ -11,6 +11,17 @@ pub enum BarrierKind {
     Last,
 }
 
+/// How a task with several inputs treats a barrier that has not come on all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alignment {
+    /// Inputs that have brought it wait for the others.
+    Aligned,
+    /// As [`Alignment::Aligned`] for this long after the trigger; then as [`Alignment::Unaligned`].
+    AlignedFor(std::time::Duration),
+    /// It overtakes the records before it, which become part of the checkpoint.
+    Unaligned,
+}
+
 /// One barrier, as it flows with the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Barrier {
@@ -18,4 +29,6 @@ pub struct Barrier {
     pub checkpoint: CheckpointId,
     /// What follows.
     pub kind: BarrierKind,
+    /// Whether inputs wait for each other.
+    pub alignment: Alignment,
 }

@@ -11,7 +11,7 @@ pub mod serializer;
 pub mod failure;
 pub mod envelope;
 
-pub use barrier::{Barrier, BarrierKind};
+pub use barrier::{Alignment, Barrier, BarrierKind};
 pub use failure::{Advice, Failure};
 pub use id::{Attempt, CheckpointId, Generation, JobId, OperatorUid, SubtaskIndex, TaskId};
 pub use key::Key;

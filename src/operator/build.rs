@@ -3,7 +3,8 @@
 use super::{Frozen, Signal, Stage, SubtaskInfo, combine};
 use crate::connector::{Origins, Polled};
 use crate::model::{Barrier, Failure};
-use crate::storage::{FileRef, Storage};
+use crate::state::StateHandle;
+use crate::storage::Storage;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,8 +14,8 @@ use std::time::Duration;
 pub struct BuildContext {
     /// Which instance.
     pub info: Arc<SubtaskInfo>,
-    /// Files that hold some of its key groups.
-    pub keyed: Vec<FileRef>,
+    /// What holds some of its key groups.
+    pub keyed: Vec<StateHandle>,
     /// All restored positions, if it is a source.
     pub splits: Vec<Vec<u8>>,
     /// Where the files are.

@@ -136,9 +136,9 @@ impl<In: Send, F: KeyedProcessFunction<In>> Stage<In> for Keyed<In, F> {
         self.function
             .open(&mut context)
             .map_err(|e| user_failure(&e, &format!("{} in open", info.place())))?;
-        for file in std::mem::take(&mut self.context.keyed) {
-            let restored = file.read(&*self.context.store).map_err(unreadable).and_then(|bytes| {
-                self.state.restore(&file.name, &bytes).map_err(|e| unrestorable(Failure::from(e)))
+        for handle in std::mem::take(&mut self.context.keyed) {
+            let restored = handle.read(&*self.context.store).map_err(unreadable).and_then(|bytes| {
+                self.state.restore(&handle.describe(), &bytes).map_err(|e| unrestorable(Failure::from(e)))
             });
             restored.map_err(|e| e.at(info.place()))?;
         }

@@ -107,11 +107,11 @@ impl Aligner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::BarrierKind;
+    use crate::model::{Alignment, BarrierKind};
     use proptest::prelude::*;
 
     fn b(n: u64) -> Barrier {
-        Barrier { checkpoint: CheckpointId(n), kind: BarrierKind::Periodic }
+        Barrier { checkpoint: CheckpointId(n), kind: BarrierKind::Periodic, alignment: Alignment::Aligned }
     }
 
     #[test]

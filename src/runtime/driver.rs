@@ -12,7 +12,9 @@ use crate::checkpoint::{
 use crate::connector::{Completed, OffsetCommitter};
 use crate::graph::NodeId;
 use crate::host::{clock, thread};
-use crate::model::{Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId};
+use crate::model::{
+    Alignment, Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId,
+};
 use crate::operator::KeyGroups;
 use prometheus::{IntCounter, IntGauge};
 use std::collections::{BTreeMap, BTreeSet};
@@ -271,7 +273,7 @@ impl<'a> Driver<'a> {
                 self.parts.clear();
                 self.triggered_at = clock::now();
                 self.finishing = kind == BarrierKind::Last && self.at_end == self.started.sources;
-                self.command(Command::Barrier(Barrier { checkpoint, kind }))?;
+                self.command(Command::Barrier(Barrier { checkpoint, kind, alignment: Alignment::Aligned }))?;
             }
             Action::Publish { checkpoint } => {
                 let manifest = self.assemble_manifest(checkpoint);
@@ -319,7 +321,7 @@ impl<'a> Driver<'a> {
     }
 
     fn delete_files(&self, snapshot: &Snapshot) {
-        let files = snapshot.iter().flat_map(|(_, s)| &s.keyed).map(|f| f.name.clone()).collect();
+        let files = snapshot.iter().flat_map(|(_, s)| s.files()).map(|f| f.name.clone()).collect();
         if let Some(cleaner) = &self.cleaner {
             cleaner.delete(files);
         }

@@ -6,7 +6,7 @@ use crate::host::{random, thread};
 use crate::model::key_group::hash_key;
 use crate::model::{Advice, CheckpointId, Failure, Generation, OperatorUid, TaskId};
 use crate::operator::{Frozen, FrozenPart};
-use crate::state::FrozenKeyed;
+use crate::state::{FrozenKeyed, StateHandle};
 use crate::storage::{FileRef, Storage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -105,7 +105,7 @@ impl Writer {
                 Ok(subtask) => snapshot.push((uid, subtask)),
                 Err(problem) => {
                     // Nobody will know of what the operators before it have written.
-                    self.delete(snapshot.iter().flat_map(|(_, subtask)| &subtask.keyed));
+                    self.delete(snapshot.iter().flat_map(|(_, subtask)| subtask.files()));
                     return Err(problem);
                 }
             }
@@ -128,7 +128,8 @@ impl Writer {
             }
             FrozenPart::Keyed(keyed) => {
                 subtask.range = Some(keyed.range());
-                subtask.keyed = self.write_keyed(task, checkpoint, uid, keyed)?;
+                let files = self.write_keyed(task, checkpoint, uid, keyed)?;
+                subtask.keyed = files.into_iter().map(StateHandle::File).collect();
                 crate::fault_point!("state.after_upload");
             }
         }

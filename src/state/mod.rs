@@ -5,12 +5,14 @@
 //! freeze returns can be written by another thread while the task goes on.
 
 mod error;
+mod handle;
 mod keyed;
 mod value;
 mod snapshot;
 mod memory;
 
 pub use error::Error;
+pub use handle::{Redistribution, StateHandle};
 pub use keyed::{CurrentKey, FrozenKeyed, KeyedState};
 pub use snapshot::FILE_TARGET_BYTES;
 pub use value::ValueState;
