@@ -69,6 +69,10 @@ fn a_prepared_transaction_outlives_its_coordinator_and_is_committed() {
     let short = Deadline::after(Duration::from_secs(1));
     let error = client.describe_transaction("job.1", short).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deadline, "the dead broker is still named: {error}");
+    // And a job can start meanwhile.
+    let checked = client.check(&[TopicPartition::new("output", 0)], soon()).unwrap();
+    assert_eq!(checked.brokers.len(), 2, "{:?}", checked.brokers);
+    assert!(checked.brokers.iter().all(|broker| broker.id != coordinator), "{:?}", checked.brokers);
 
     let after = client.describe_transaction("job.1", soon()).unwrap().unwrap();
     assert_eq!(after, before);

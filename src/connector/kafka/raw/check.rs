@@ -13,11 +13,16 @@ use super::client::Client;
 use super::connection::Connection;
 use super::metadata::Broker;
 use super::{Deadline, Error, TopicPartition, versions};
+use std::time::Duration;
+use tracing::warn;
+
+/// How long a listed broker may take before it counts as away.
+const REACHABLE_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the rehearsal found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// The brokers, each of which was connected to with the job's settings.
+    /// The brokers that were connected to with the job's settings.
     pub brokers: Vec<Broker>,
     /// The level of the feature `transaction.version`.
     pub transaction_version: i16,
@@ -28,16 +33,33 @@ impl Client {
     /// recovery may need, and reads the beginning of each of `logs`. Whoever owns transactional ids
     /// describes each one besides.
     ///
+    /// A broker that has just died is still listed for some seconds, and a job must be able to start while
+    /// one is away: one that cannot be reached is logged, as long as another can.
+    ///
     /// # Errors
     /// The first thing that does not work.
     pub fn check(&mut self, logs: &[TopicPartition], deadline: Deadline) -> Result<Checked, Error> {
-        let brokers = self.metadata(Some(&[]), deadline)?.brokers;
-        for broker in &brokers {
-            self.retry(
+        let listed = self.metadata(Some(&[]), deadline)?.brokers;
+        let mut brokers = Vec::with_capacity(listed.len());
+        let mut away = None;
+        for broker in listed {
+            let patience = deadline.at_most(REACHABLE_WITHIN.min(deadline.left() / 2));
+            let met = self.retry(
                 || format!("connecting to broker {} at {}", broker.id, broker.address),
-                deadline,
-                |client| client.with_connection(&broker.address, deadline, speaks_everything),
-            )?;
+                patience,
+                |client| client.with_connection(&broker.address, patience, speaks_everything),
+            );
+            match met {
+                Ok(()) => brokers.push(broker),
+                Err(error @ Error::Deadline { .. }) => {
+                    warn!(broker = broker.id, address = broker.address, "a broker is away: {error}");
+                    away = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(error) = away.filter(|_| brokers.is_empty()) {
+            return Err(error);
         }
         for at in logs {
             self.retry(

@@ -18,8 +18,8 @@ use crate::connector::{CommitScope, Committable, Resolution, SinkControl, SinkFa
 use crate::model::{Advice, Failure, JobId};
 use std::time::Duration;
 
-/// How long the checks at the start may take.
-const CHECK: Duration = Duration::from_secs(30);
+/// How long the checks at the start may take, with 10 to 20 s of it for a broker's failover.
+const CHECK: Duration = Duration::from_secs(60);
 
 impl<T: Send + Sync + 'static> KafkaSink<T> {
     /// Writer and committer of one subtask.
@@ -98,12 +98,11 @@ impl<T: Send + Sync + 'static> SinkControl for KafkaSink<T> {
         let deadline = Deadline::after(CHECK);
         let mut client = self.connection.raw()?;
         limits::ask(self, &mut client, &self.topic)?;
-        let metadata = client.metadata(Some(&[]), deadline).map_err(raw_failure)?;
         let logs = [TopicPartition::new(&*self.topic, 0)];
         if self.delivery == Delivery::ExactlyOnce {
             // What recovery will need is done once now: reach every broker, read the log, describe each id.
-            client.check(&logs, deadline).map_err(raw_failure)?;
-            if let Some(broker) = metadata.brokers.first() {
+            let checked = client.check(&logs, deadline).map_err(raw_failure)?;
+            if let Some(broker) = checked.brokers.first() {
                 self.check_timeout(&mut client, facts, broker.id)?;
             }
             for id in pool_ids(facts) {

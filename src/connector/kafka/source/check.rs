@@ -9,8 +9,12 @@ use crate::connector::kafka::raw::{self, Deadline, TopicPartition};
 use crate::model::Failure;
 use std::time::Duration;
 
-/// How long the brokers may take; a new broker sets up its internal topics for some seconds.
+/// How long the brokers may take to say which topics there are.
 const BUDGET: Duration = Duration::from_secs(20);
+
+/// How long each may take after that: a new broker sets up its internal topics for some seconds, and after a broker's
+/// death others lead its partitions within 10 to 20 s.
+const FAILOVER: Duration = Duration::from_secs(60);
 
 /// Checks settings, brokers, topics and the group.
 pub(super) fn check(settings: &Settings, client: &mut raw::Client) -> Result<(), Failure> {
@@ -42,6 +46,7 @@ pub(super) fn check(settings: &Settings, client: &mut raw::Client) -> Result<(),
             Some(TopicPartition::new(&*topic.name, *partition))
         })
         .collect();
+    let deadline = Deadline::after(FAILOVER);
     client.check(&logs, deadline).map_err(failed)?;
     client.fetch_offsets(&settings.group, &logs, deadline).map_err(failed)?;
     Ok(())
