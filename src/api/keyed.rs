@@ -1,6 +1,6 @@
 //! A stream whose values are brought together by key.
 
-use super::Stream;
+use super::{BroadcastStream, KeyedConnectedStream, Stream};
 use crate::graph::{Kind, Route};
 use crate::model::{Data, MaxParallelism};
 use crate::operator::{KeyGroups, KeySelector, KeyedFactory, KeyedProcessFunction};
@@ -40,5 +40,15 @@ impl<T: Data + Sync> KeyedStream<T> {
         let inputs = self.stream.edges(Route::Hash, &route);
         let node = self.stream.add(name, Kind::Operator(factory), Some(groups), inputs);
         Stream::of(Rc::clone(&self.stream.shared), node, 0)
+    }
+
+    /// With a broadcast stream beside it: see [`Stream::connect`].
+    pub fn connect<B: Data + Sync>(&self, broadcast: &BroadcastStream<B>) -> KeyedConnectedStream<T, B> {
+        KeyedConnectedStream {
+            main: self.stream.clone(),
+            select: Arc::clone(&self.select),
+            groups: self.groups.of_another_operator(),
+            broadcast: (**broadcast).clone(),
+        }
     }
 }

@@ -47,6 +47,7 @@
 mod job;
 mod stream;
 mod keyed;
+mod broadcast;
 
 pub use crate::connector::kafka::Connection;
 pub use crate::connector::kafka::sink::{Delivery, KafkaSink, OnLost, OnOversized, RecordWriter};
@@ -55,6 +56,7 @@ pub use crate::connector::kafka::source::{
     Recreated, Start, Undecodable,
 };
 pub use crate::runtime::{JobOptions, Outcome, RestartPolicy, StopHandle};
+pub use broadcast::{BroadcastStream, ConnectedStream, KeyedConnectedStream};
 pub use job::Job;
 pub use keyed::KeyedStream;
 pub use stream::{Stream, StreamSink};
@@ -64,7 +66,8 @@ pub mod prelude {
     pub use super::{Connection, Delivery, Job, JobOptions, KafkaSink, KafkaSource, Start, StopHandle};
     pub use crate::model::{Failure, JobId, Key};
     pub use crate::operator::{
-        Context, Emitter, KeyedContext, KeyedProcessFunction, OpenContext, ProcessFunction, UserError,
+        BroadcastContext, BroadcastProcessFunction, Context, Emitter, KeyedBroadcastProcessFunction,
+        KeyedContext, KeyedProcessFunction, OpenContext, ProcessFunction, UserError,
     };
-    pub use crate::state::ValueState;
+    pub use crate::state::{BroadcastState, ListState, UnionState, ValueState};
 }

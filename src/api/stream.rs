@@ -1,7 +1,7 @@
 //! A stream of values of one type, and what can be done with it.
 
 use super::job::Shared;
-use super::{KafkaSink, KeyedStream};
+use super::{BroadcastStream, ConnectedStream, KafkaSink, KeyedStream};
 use crate::connector::SinkSeat;
 use crate::graph::{Edge, Kind, Node, NodeId, Route};
 use crate::model::serializer::Postcard;
@@ -19,9 +19,9 @@ pub struct Stream<T> {
     pub(super) shared: Rc<RefCell<Shared>>,
     /// Whose outputs, and which.
     pub(super) from: Vec<(NodeId, usize)>,
-    route: RouteBy<T>,
-    kind: Route,
-    serializer: Arc<dyn Serializer<T>>,
+    pub(super) route: RouteBy<T>,
+    pub(super) kind: Route,
+    pub(super) serializer: Arc<dyn Serializer<T>>,
 }
 
 impl<T> Clone for Stream<T> {
@@ -193,6 +193,50 @@ impl<T: Data + Sync> Stream<T> {
         stream.kind = Route::Custom;
         stream.route = RouteBy::Custom(Arc::new(f));
         stream
+    }
+
+    /// Gives each value to every subtask of the next operator.
+    #[must_use]
+    pub fn broadcast(&self) -> BroadcastStream<T> {
+        BroadcastStream::new(self.clone())
+    }
+
+    /// With a broadcast stream beside it, for an operator that needs both. Nothing orders the two against each other.
+    ///
+    /// ```no_run
+    /// use tidegate::api::{Job, KafkaSource, prelude::*};
+    ///
+    /// #[derive(Clone, Default)]
+    /// struct Blocked { words: Option<BroadcastState<str, ()>> }
+    ///
+    /// impl BroadcastProcessFunction<String, String> for Blocked {
+    ///     type Out = String;
+    ///     fn open(&mut self, context: &mut OpenContext<'_>) -> Result<(), UserError> {
+    ///         self.words = Some(context.broadcast_state("words")?);
+    ///         Ok(())
+    ///     }
+    ///     fn process(&mut self, text: String, _: &Context<'_>, out: &mut Emitter<'_, String>) -> Result<(), UserError> {
+    ///         let words = self.words.as_ref().expect("open has declared it");
+    ///         if !text.split(' ').any(|word| words.contains(word)) {
+    ///             out.emit(text);
+    ///         }
+    ///         Ok(())
+    ///     }
+    ///     fn process_broadcast(&mut self, word: String, context: &BroadcastContext<'_>, _: &mut Emitter<'_, String>)
+    ///         -> Result<(), UserError>
+    ///     {
+    ///         self.words.as_ref().expect("open has declared it").put(context, &word, ());
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let (job, kafka) = (Job::new(), Connection::new("127.0.0.1:9092"));
+    /// let texts = job.source("texts", KafkaSource::string(kafka.clone(), "filter").topics(["texts"])).uid("texts");
+    /// let words = job.source("words", KafkaSource::string(kafka, "filter").topics(["words"])).uid("words");
+    /// let allowed = texts.connect(&words.broadcast()).process("blocked", Blocked::default()).uid("blocked");
+    /// ```
+    pub fn connect<B: Data + Sync>(&self, broadcast: &BroadcastStream<B>) -> ConnectedStream<T, B> {
+        ConnectedStream { main: self.clone(), broadcast: (**broadcast).clone() }
     }
 
     /// Writes the values to Kafka.

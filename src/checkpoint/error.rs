@@ -2,6 +2,7 @@
 
 use crate::model::envelope::EnvelopeError;
 use crate::model::{Advice, Failure};
+use crate::state;
 use crate::storage;
 
 /// A failure of the agreement.
@@ -67,6 +68,14 @@ pub enum Error {
         /// What the store said last.
         problem: String,
     },
+    /// State cannot be written anew.
+    #[error("operator {operator}: its state cannot be rewritten: {problem}")]
+    Regroup {
+        /// The operator's name.
+        operator: String,
+        /// What is wrong with it.
+        problem: state::Error,
+    },
     /// The store failed.
     #[error(transparent)]
     Storage(#[from] storage::Error),
@@ -85,6 +94,7 @@ impl From<Error> for Failure {
             Error::OtherJob { .. } | Error::Mismatch { .. } => Advice::FixConfiguration,
             Error::Fenced { .. } => Advice::Fenced,
             Error::Unknown { .. } => Advice::Restart,
+            Error::Regroup { problem, .. } => problem.advice(),
             Error::Storage(e) if e.is_transient() => Advice::Restart,
             Error::Storage(_) => Advice::FixConfiguration,
         };

@@ -9,7 +9,9 @@ mod manifest;
 mod sequence;
 mod protocol;
 mod retention;
+mod redistribute;
 mod restore;
+mod rewrite;
 mod settings;
 
 pub use error::Error;
@@ -17,5 +19,6 @@ pub use manifest::{Cause, InFlight, Manifest, OperatorSnapshot, OperatorState, S
 pub use protocol::{Action, Event, Protocol};
 pub use restore::{Planned, RestorePlan, SubtaskRestore, plan};
 pub use retention::{Deletions, Held, orphans, superseded};
+pub use rewrite::{Write, rewrite};
 pub use sequence::{Claims, Publication, Sequence};
 pub use settings::Settings;

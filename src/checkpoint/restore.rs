@@ -1,9 +1,10 @@
 //! From a manifest and a plan to what each subtask begins with: key groups by Flink's arithmetic, source positions to
-//! everybody (each reader keeps its own), everything without a home refused.
+//! everybody (each reader keeps its own), operator state by its kind, everything without a home refused.
 
 use super::Manifest;
+use super::redistribute::shares;
 use crate::model::{KeyGroupRange, MaxParallelism, OperatorUid};
-use crate::state::StateHandle;
+use crate::state::{StateHandle, StateShare};
 use std::collections::BTreeMap;
 
 /// An operator as the job now has it.
@@ -26,6 +27,8 @@ pub struct SubtaskRestore {
     pub keyed: Vec<StateHandle>,
     /// All positions of the source, of all former subtasks.
     pub splits: Vec<Vec<u8>>,
+    /// Its part of each operator state.
+    pub operator: Vec<StateShare>,
 }
 
 /// What every subtask begins with, by operator uid.
@@ -76,7 +79,9 @@ pub fn plan(manifest: &Manifest, planned: &[Planned]) -> Result<RestorePlan, Str
             ));
         }
         let splits: Vec<Vec<u8>> = snapshot.subtasks.iter().flat_map(|s| s.splits.clone()).collect();
-        let subtasks = (0..now.parallelism).map(|index| {
+        let operator = shares(&snapshot.subtasks, now.parallelism)
+            .map_err(|problem| format!("operator {:?} ({}): {problem}", uid.0, snapshot.name))?;
+        let subtasks = (0..now.parallelism).zip(operator).map(|(index, operator)| {
             let range = now.max_parallelism.map(|max| KeyGroupRange::of_subtask(index, now.parallelism, max));
             let keyed = snapshot
                 .subtasks
@@ -84,7 +89,7 @@ pub fn plan(manifest: &Manifest, planned: &[Planned]) -> Result<RestorePlan, Str
                 .filter(|old| matches!((old.range, range), (Some(a), Some(b)) if a.overlaps(b)))
                 .flat_map(|old| old.keyed.clone())
                 .collect();
-            SubtaskRestore { keyed, splits: splits.clone() }
+            SubtaskRestore { keyed, splits: splits.clone(), operator }
         });
         result.operators.insert(uid.clone(), subtasks.collect());
     }

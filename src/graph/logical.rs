@@ -21,6 +21,8 @@ pub enum Route {
     Hash,
     /// By the user's function.
     Custom,
+    /// To every subtask.
+    Broadcast,
 }
 
 /// An input of an operator.

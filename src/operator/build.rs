@@ -3,7 +3,7 @@
 use super::{Frozen, Signal, Stage, SubtaskInfo, combine};
 use crate::connector::{Origins, Polled};
 use crate::model::{Barrier, Failure};
-use crate::state::StateHandle;
+use crate::state::{StateHandle, StateShare};
 use crate::storage::Storage;
 use std::any::Any;
 use std::sync::Arc;
@@ -18,6 +18,8 @@ pub struct BuildContext {
     pub keyed: Vec<StateHandle>,
     /// All restored positions, if it is a source.
     pub splits: Vec<Vec<u8>>,
+    /// Its part of each operator state.
+    pub operator: Vec<StateShare>,
     /// Where the files are.
     pub store: Arc<dyn Storage>,
     /// To name a record's origin.
@@ -76,6 +78,11 @@ pub trait StageFactory: Send + Sync {
     /// # Errors
     /// When something outside, such as a client, cannot be made.
     fn build(&self, context: BuildContext, outputs: Outputs) -> Result<AnyStage, Failure>;
+
+    /// Whether its instances may declare state; those that may find in `open` what has no declaration any more.
+    fn may_keep_state(&self) -> bool {
+        false
+    }
 }
 
 /// Builds the instances of one source.

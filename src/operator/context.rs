@@ -2,8 +2,11 @@
 
 use crate::connector::Origins;
 use crate::host::metrics::Metrics;
-use crate::model::{Attempt, Data, JobId, OperatorUid, Origin};
-use crate::state::{self, KeyedState, ValueState};
+use crate::model::serializer::Postcard;
+use crate::model::{Attempt, Data, JobId, Key, OperatorUid, Origin, Serializer};
+use crate::state::{
+    self, BroadcastState, KeyedState, ListState, OperatorStates, UnionState, ValueState, WriteRight,
+};
 use prometheus::{IntCounter, IntGauge};
 use std::sync::Arc;
 
@@ -55,6 +58,14 @@ impl SubtaskInfo {
 pub struct OpenContext<'a> {
     pub(super) info: &'a SubtaskInfo,
     pub(super) state: Option<&'a mut KeyedState>,
+    pub(super) operator: &'a mut OperatorStates,
+    pub(super) right: WriteRight,
+}
+
+impl AsRef<WriteRight> for OpenContext<'_> {
+    fn as_ref(&self) -> &WriteRight {
+        &self.right
+    }
 }
 
 impl OpenContext<'_> {
@@ -72,6 +83,72 @@ impl OpenContext<'_> {
             Some(state) => state.value(name),
             None => Err(state::Error::NotKeyed { state: name.to_owned() }),
         }
+    }
+
+    /// Declares a list of this subtask's own, which is dealt out evenly when the number of subtasks changes. What the
+    /// checkpoint has of it is in it already.
+    ///
+    /// # Errors
+    /// [`state::Error::DeclaredTwice`]; [`state::Error::Redistributed`] if the checkpoint has it in another mode;
+    /// [`state::Error::Serializer`] if it was written by something else.
+    pub fn list_state<T: Data + Sync>(&mut self, name: &str) -> Result<ListState<T>, state::Error> {
+        self.list_state_with(name, Postcard::default())
+    }
+
+    /// As [`OpenContext::list_state`], with a serializer of one's own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn list_state_with<T: Data + Sync>(
+        &mut self,
+        name: &str,
+        serializer: impl Serializer<T> + 'static,
+    ) -> Result<ListState<T>, state::Error> {
+        self.operator.list(name, Arc::new(serializer))
+    }
+
+    /// Declares a list of which every subtask sees the entries of all after a restart, and writes only its own.
+    ///
+    /// # Errors
+    /// As [`OpenContext::list_state`].
+    pub fn union_state<T: Data + Sync>(&mut self, name: &str) -> Result<UnionState<T>, state::Error> {
+        self.union_state_with(name, Postcard::default())
+    }
+
+    /// As [`OpenContext::union_state`], with a serializer of one's own.
+    ///
+    /// # Errors
+    /// As [`OpenContext::list_state`].
+    pub fn union_state_with<T: Data + Sync>(
+        &mut self,
+        name: &str,
+        serializer: impl Serializer<T> + 'static,
+    ) -> Result<UnionState<T>, state::Error> {
+        self.operator.union(name, Arc::new(serializer))
+    }
+
+    /// Declares a map that is the same on every subtask.
+    ///
+    /// # Errors
+    /// As [`OpenContext::list_state`].
+    pub fn broadcast_state<K: Key + ?Sized + 'static, V: Data + Sync>(
+        &mut self,
+        name: &str,
+    ) -> Result<BroadcastState<K, V>, state::Error> {
+        self.broadcast_state_with(name, Postcard::default())
+    }
+
+    /// As [`OpenContext::broadcast_state`], with a serializer of one's own for the values; keys are written as their
+    /// canonical bytes.
+    ///
+    /// # Errors
+    /// As [`OpenContext::list_state`].
+    pub fn broadcast_state_with<K: Key + ?Sized + 'static, V: Data + Sync>(
+        &mut self,
+        name: &str,
+        serializer: impl Serializer<V> + 'static,
+    ) -> Result<BroadcastState<K, V>, state::Error> {
+        self.operator.broadcast(name, Arc::new(serializer))
     }
 
     /// A counter of this subtask, named `tidegate_user_NAME`; keep it, and only add to it while processing.

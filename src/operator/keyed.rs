@@ -1,13 +1,13 @@
 //! User code with keys: the stage makes a record's key current, and state belongs to that key.
 
+use super::opening::OwnState;
 use super::process::user_failure;
 use super::{
     AnyStage, BuildContext, Context, Emitter, Frozen, FrozenPart, OpenContext, Signal, Stage, StageFactory,
 };
 use super::{KeyGroups, Outputs, UserError};
-use crate::model::{Advice, Barrier, Failure, Key, KeyGroupRange, Record};
+use crate::model::{Barrier, Failure, Key, KeyGroupRange, Record};
 use crate::state::KeyedState;
-use crate::storage;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Appends the canonical bytes of a record's key.
@@ -46,8 +46,8 @@ pub trait KeyedProcessFunction<In>: Clone + Send + 'static {
 
 /// Given to user code with each record of a keyed stream.
 pub struct KeyedContext<'a> {
-    context: Context<'a>,
-    state: &'a mut KeyedState,
+    pub(super) context: Context<'a>,
+    pub(super) state: &'a mut KeyedState,
 }
 
 impl<'a> std::ops::Deref for KeyedContext<'a> {
@@ -96,7 +96,12 @@ impl<In: Send + 'static, F: KeyedProcessFunction<In>> StageFactory for KeyedFact
         let range = KeyGroupRange::of_subtask(context.info.subtask, context.info.parallelism, max);
         let state = KeyedState::new(range, max);
         let (select, next) = (Arc::clone(&self.select), outputs.take::<F::Out>(0));
-        Ok(AnyStage::new::<In>(Box::new(Keyed { function, select, state, context, next })))
+        let own = OwnState::new(&context);
+        Ok(AnyStage::new::<In>(Box::new(Keyed { function, select, state, own, context, next })))
+    }
+
+    fn may_keep_state(&self) -> bool {
+        true
     }
 }
 
@@ -104,44 +109,15 @@ struct Keyed<In, F: KeyedProcessFunction<In>> {
     function: F,
     select: KeySelector<In>,
     state: KeyedState,
+    own: OwnState,
     context: BuildContext,
     next: Box<dyn Stage<F::Out>>,
 }
 
-/// Why a file of state cannot be read.
-fn unreadable(e: storage::Error) -> Failure {
-    let advice = if e.is_transient() { Advice::Restart } else { Advice::DataIsCorrupt };
-    unrestorable(Failure::new(advice, e.to_string()))
-}
-
-/// With the way out, if state is damaged or gone.
-fn unrestorable(failure: Failure) -> Failure {
-    if failure.advice != Advice::DataIsCorrupt {
-        return failure;
-    }
-    let text = failure.text;
-    Failure::new(
-        Advice::DataIsCorrupt,
-        format!(
-            "its state cannot be restored: {text}. Starting from an older checkpoint would repeat output that is already \
-             committed, so this is refused; restore the file, or start with --fresh to begin anew without any state"
-        ),
-    )
-}
-
 impl<In: Send, F: KeyedProcessFunction<In>> Stage<In> for Keyed<In, F> {
     fn open(&mut self) -> Result<(), Failure> {
-        let info = &self.context.info;
-        let mut context = OpenContext { info, state: Some(&mut self.state) };
-        self.function
-            .open(&mut context)
-            .map_err(|e| user_failure(&e, &format!("{} in open", info.place())))?;
-        for handle in std::mem::take(&mut self.context.keyed) {
-            let restored = handle.read(&*self.context.store).map_err(unreadable).and_then(|bytes| {
-                self.state.restore(&handle.describe(), &bytes).map_err(|e| unrestorable(Failure::from(e)))
-            });
-            restored.map_err(|e| e.at(info.place()))?;
-        }
+        let function = &mut self.function;
+        self.own.open(&mut self.context, Some(&mut self.state), |opening| function.open(opening))?;
         self.next.open()
     }
 
@@ -165,6 +141,7 @@ impl<In: Send, F: KeyedProcessFunction<In>> Stage<In> for Keyed<In, F> {
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
         self.state.clear_key();
         frozen.push((self.context.info.uid.clone(), FrozenPart::Keyed(self.state.freeze())));
+        frozen.push(self.own.freeze(&self.context.info.uid));
         self.next.freeze(barrier, frozen)
     }
 

@@ -10,11 +10,18 @@ mod emitter;
 mod key_groups;
 mod build;
 mod map;
+mod opening;
 mod process;
 mod keyed;
+mod side;
+mod broadcast;
 mod sink;
 mod source;
 
+pub use broadcast::{
+    BroadcastContext, BroadcastFactory, BroadcastProcessFunction, KeyedBroadcastFactory,
+    KeyedBroadcastProcessFunction,
+};
 pub use build::{AnyStage, BuildContext, Outputs, SourceFactory, SourceTask, StageFactory};
 pub use context::{Context, OpenContext, SubtaskInfo};
 pub use emitter::Emitter;
@@ -22,6 +29,7 @@ pub use key_groups::KeyGroups;
 pub use keyed::{KeySelector, KeyedContext, KeyedFactory, KeyedProcessFunction};
 pub use map::{filter, flat_map, map, try_map};
 pub use process::{ProcessFactory, ProcessFunction, UserError};
+pub use side::{Side, SideSerializer};
 pub use sink::{Committer, CommitterRegistry, SinkFactory};
 pub use source::{BuildReader, DEAD_LETTERS, RECORDS, SourceStageFactory};
 pub use stage::{Frozen, FrozenPart, Signal, Stage, combine};

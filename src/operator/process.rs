@@ -1,20 +1,22 @@
 //! User code without keys: a struct with `open`, `process` and `close`.
 
+use super::opening::OwnState;
 use super::{
     AnyStage, BuildContext, Context, Emitter, Frozen, OpenContext, Outputs, Signal, Stage, StageFactory,
 };
-use crate::model::{Barrier, Failure, Record};
+use crate::model::{Advice, Barrier, Failure, Record};
+use crate::state;
 use std::sync::{Mutex, PoisonError};
 
 /// Any error of user code. It fails the task, with the record's topic, partition and offset in front.
 pub type UserError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What is done to each value, without state. Every subtask works on a clone.
+/// What is done to each value, without keys; state belongs to the subtask. Every subtask works on a clone.
 pub trait ProcessFunction<In>: Clone + Send + 'static {
     /// What is emitted.
     type Out: Clone + Send + 'static;
 
-    /// Called once before the first value, on the subtask's thread.
+    /// Called once before the first value, on the subtask's thread; declares state.
     ///
     /// # Errors
     /// Fails the task.
@@ -64,23 +66,26 @@ impl<In: Send + 'static, F: ProcessFunction<In>> StageFactory for Taking<F, In> 
     fn build(&self, context: BuildContext, mut outputs: Outputs) -> Result<AnyStage, Failure> {
         let function = self.0.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let next = outputs.take::<F::Out>(0);
-        Ok(AnyStage::new::<In>(Box::new(Process::<In, F> { function, context, next })))
+        let own = OwnState::new(&context);
+        Ok(AnyStage::new::<In>(Box::new(Process::<In, F> { function, own, context, next })))
+    }
+
+    fn may_keep_state(&self) -> bool {
+        true
     }
 }
 
 struct Process<In, F: ProcessFunction<In>> {
     function: F,
+    own: OwnState,
     context: BuildContext,
     next: Box<dyn Stage<F::Out>>,
 }
 
 impl<In: Send, F: ProcessFunction<In>> Stage<In> for Process<In, F> {
     fn open(&mut self) -> Result<(), Failure> {
-        let info = &self.context.info;
-        let mut context = OpenContext { info, state: None };
-        self.function
-            .open(&mut context)
-            .map_err(|e| user_failure(&e, &format!("{} in open", info.place())))?;
+        let function = &mut self.function;
+        self.own.open(&mut self.context, None, |opening| function.open(opening))?;
         self.next.open()
     }
 
@@ -100,6 +105,7 @@ impl<In: Send, F: ProcessFunction<In>> Stage<In> for Process<In, F> {
     }
 
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
+        frozen.push(self.own.freeze(&self.context.info.uid));
         self.next.freeze(barrier, frozen)
     }
 
@@ -116,5 +122,7 @@ impl<In: Send, F: ProcessFunction<In>> Stage<In> for Process<In, F> {
 
 /// User code's error as the task's failure.
 pub(super) fn user_failure(error: &UserError, place: &str) -> Failure {
-    Failure::restart(format!("{place}: {error}"))
+    // What is wrong with a declaration is wrong after a restart, too.
+    let advice = error.downcast_ref::<state::Error>().map_or(Advice::Restart, state::Error::advice);
+    Failure::new(advice, format!("{place}: {error}"))
 }

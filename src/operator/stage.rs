@@ -3,7 +3,7 @@
 use super::AnyStage;
 use crate::connector::Evidence;
 use crate::model::{Barrier, Failure, OperatorUid, Record};
-use crate::state::FrozenKeyed;
+use crate::state::{FrozenKeyed, FrozenStates};
 
 /// What leaves a task besides records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum Signal {
 pub enum FrozenPart {
     /// Keyed state, to be written.
     Keyed(FrozenKeyed),
+    /// State of the subtask itself, to be written; it follows the keyed state of the same operator.
+    Operator(FrozenStates),
     /// A source's positions.
     Splits(Vec<Vec<u8>>),
     /// A sink's prepared transactions, whose evidence is yet to be collected.

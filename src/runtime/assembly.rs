@@ -118,6 +118,7 @@ impl Builder<'_> {
             info: Arc::new(info),
             keyed: restore.keyed,
             splits: restore.splits,
+            operator: restore.operator,
             store: Arc::clone(self.setup.sequence.store()),
             origins: self.origins.clone(),
             cancelled: Arc::clone(&self.cancelled),

@@ -23,6 +23,9 @@ pub enum RouteBy<T> {
     Key(KeySelector<T>, KeyGroups),
     /// By the user's function of value and number of receivers; its result is taken modulo that number.
     Custom(Partitioner<T>),
+    /// To every receiver. A barrier must not overtake these records: the receivers' broadcast state is the same only
+    /// because at a barrier each has seen the same.
+    Broadcast,
 }
 
 impl<T> Clone for RouteBy<T> {
@@ -31,6 +34,7 @@ impl<T> Clone for RouteBy<T> {
             Self::RoundRobin => Self::RoundRobin,
             Self::Key(select, max) => Self::Key(Arc::clone(select), max.clone()),
             Self::Custom(f) => Self::Custom(Arc::clone(f)),
+            Self::Broadcast => Self::Broadcast,
         }
     }
 }
@@ -50,7 +54,7 @@ impl<T> TypedLink<T> {
     }
 }
 
-impl<T: Send + 'static> Link for TypedLink<T> {
+impl<T: Clone + Send + 'static> Link for TypedLink<T> {
     fn gate(&self, channels: usize, capacity: usize) -> (AnyGate, Vec<AnySender>) {
         let (gate, senders) = Gate::<T>::new(channels, capacity);
         (AnyGate(Box::new(gate)), senders.into_iter().map(|s| AnySender(Box::new(s))).collect())
@@ -121,6 +125,7 @@ impl<T> Output<T> {
         let count = self.lanes.len();
         match &self.route {
             _ if count == 1 => 0,
+            RouteBy::Broadcast => unreachable!("a broadcast record takes every lane"),
             RouteBy::RoundRobin => {
                 self.turn = (self.turn + 1) % count;
                 self.turn
@@ -150,7 +155,15 @@ impl<T> Output<T> {
     }
 }
 
-impl<T: Send> Stage<T> for Output<T> {
+impl<T> Output<T> {
+    fn push(&mut self, lane: usize, record: Record<T>) -> Result<(), Failure> {
+        let lane = &mut self.lanes[lane];
+        lane.batch.push(record);
+        if lane.batch.len() == BATCH { lane.flush() } else { Ok(()) }
+    }
+}
+
+impl<T: Clone + Send> Stage<T> for Output<T> {
     fn open(&mut self) -> Result<(), Failure> {
         Ok(())
     }
@@ -158,10 +171,15 @@ impl<T: Send> Stage<T> for Output<T> {
     fn process(&mut self, record: Record<T>) -> Result<(), Failure> {
         let Record { value, timestamp, origin } = record;
         let value = self.verified(value)?;
+        if matches!(self.route, RouteBy::Broadcast) {
+            let record = Record { value, timestamp, origin };
+            for lane in 1..self.lanes.len() {
+                self.push(lane, record.clone())?;
+            }
+            return self.push(0, record);
+        }
         let lane = self.lane_of(&value);
-        let lane = &mut self.lanes[lane];
-        lane.batch.push(Record { value, timestamp, origin });
-        if lane.batch.len() == BATCH { lane.flush() } else { Ok(()) }
+        self.push(lane, Record { value, timestamp, origin })
     }
 
     fn end_of_batch(&mut self) -> Result<(), Failure> {

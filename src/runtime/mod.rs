@@ -6,6 +6,7 @@
 mod gate;
 mod aligner;
 mod exchange;
+mod sided;
 mod task;
 mod snapshot;
 mod committing;
@@ -22,3 +23,4 @@ mod job;
 pub use exchange::{Partitioner, RouteBy, TypedLink};
 pub use job::{JobOptions, Outcome, StopHandle, run};
 pub use restart::RestartPolicy;
+pub use sided::SidedLink;

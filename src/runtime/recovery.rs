@@ -213,7 +213,10 @@ impl Setup {
         (0..self.graph.nodes.len())
             .map(|at| {
                 let (id, node) = (NodeId(at), &self.graph.nodes[at]);
-                let stateful = node.key_groups.is_some() || !matches!(node.kind, Kind::Operator(_));
+                let stateful = match &node.kind {
+                    Kind::Operator(factory) => factory.may_keep_state(),
+                    Kind::Source(..) | Kind::Sink(..) => true,
+                };
                 Planned {
                     uid: self.graph.uid(id),
                     parallelism: self.plan.parallelism(id),

@@ -1,12 +1,12 @@
 //! The asynchronous half of a snapshot: what tasks froze is written by a few threads while they go on.
 
 use super::events::{Events, Snapshot, SnapshotProblem, What};
-use crate::checkpoint::SubtaskSnapshot;
+use crate::checkpoint::{OperatorState, SubtaskSnapshot};
 use crate::host::{random, thread};
 use crate::model::key_group::hash_key;
 use crate::model::{Advice, CheckpointId, Failure, Generation, OperatorUid, TaskId};
 use crate::operator::{Frozen, FrozenPart};
-use crate::state::{FrozenKeyed, StateHandle};
+use crate::state::{FrozenKeyed, FrozenStates, StateHandle};
 use crate::storage::{FileRef, Storage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -102,7 +102,15 @@ impl Writer {
         let mut snapshot = Snapshot::new();
         for (uid, part) in frozen {
             match self.write_part(task, checkpoint, &uid, part) {
-                Ok(subtask) => snapshot.push((uid, subtask)),
+                Ok(subtask) => match snapshot.last_mut() {
+                    // An operator with state of both kinds.
+                    Some((last, whole)) if *last == uid => {
+                        whole.range = whole.range.or(subtask.range);
+                        whole.keyed.extend(subtask.keyed);
+                        whole.operator.extend(subtask.operator);
+                    }
+                    _ => snapshot.push((uid, subtask)),
+                },
                 Err(problem) => {
                     // Nobody will know of what the operators before it have written.
                     self.delete(snapshot.iter().flat_map(|(_, subtask)| subtask.files()));
@@ -132,6 +140,10 @@ impl Writer {
                 subtask.keyed = files.into_iter().map(StateHandle::File).collect();
                 crate::fault_point!("state.after_upload");
             }
+            FrozenPart::Operator(states) => {
+                subtask.operator = self.write_operator(task, checkpoint, uid, states)?;
+                crate::fault_point!("state.after_upload");
+            }
         }
         Ok(subtask)
     }
@@ -153,14 +165,7 @@ impl Writer {
         let mut written: Vec<FileRef> = Vec::new();
         for (number, file) in keyed.into_files().enumerate() {
             let file = file.map_err(|e| SnapshotProblem::Failed(e.into()))?;
-            let name = format!(
-                "state/{}-{}-{:08x}-{}-{number}-{}",
-                self.generation,
-                checkpoint,
-                hash_key(uid.0.as_bytes()) as u32,
-                task.subtask.0,
-                random::token()
-            );
+            let name = self.name(task, checkpoint, uid, "k", number);
             match FileRef::write(&*self.store, name, &file) {
                 Ok(reference) => written.push(reference),
                 Err(e) => {
@@ -170,5 +175,51 @@ impl Writer {
             }
         }
         Ok(written)
+    }
+
+    fn write_operator(
+        &self,
+        task: TaskId,
+        checkpoint: CheckpointId,
+        uid: &OperatorUid,
+        states: FrozenStates,
+    ) -> Result<Vec<OperatorState>, SnapshotProblem> {
+        let pieces = states.into_entries().map_err(|e| SnapshotProblem::Failed(e.into()))?;
+        let mut written: Vec<OperatorState> = Vec::new();
+        for (number, piece) in pieces.into_iter().enumerate() {
+            let name = self.name(task, checkpoint, uid, "o", number);
+            match FileRef::write(&*self.store, name, &piece.bytes) {
+                Ok(file) => written.push(OperatorState {
+                    name: piece.name,
+                    redistribution: piece.redistribution,
+                    serializer: piece.serializer,
+                    entries: piece.entries,
+                    handle: StateHandle::File(file),
+                }),
+                Err(e) => {
+                    self.delete(written.iter().filter_map(|state| state.handle.file()));
+                    return Err(SnapshotProblem::Declined(e.to_string()));
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    fn name(
+        &self,
+        task: TaskId,
+        checkpoint: CheckpointId,
+        uid: &OperatorUid,
+        kind: &str,
+        number: usize,
+    ) -> String {
+        format!(
+            "state/{}-{}-{:08x}-{}-{kind}{number}-{}",
+            self.generation,
+            checkpoint,
+            hash_key(uid.0.as_bytes()) as u32,
+            task.subtask.0,
+            random::token()
+        )
     }
 }

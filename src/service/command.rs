@@ -1,6 +1,6 @@
 //! The program's commands, from arguments to exit code.
 
-use super::txn;
+use super::{rescale, txn};
 use crate::model::Failure;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -18,6 +18,9 @@ enum Command {
     /// See the transactions of Tidegate's jobs at the brokers, and end those of a job that is gone
     #[command(subcommand)]
     Txn(txn::Command),
+    /// Work on the checkpoints of a stopped job
+    #[command(subcommand)]
+    Checkpoint(rescale::Command),
 }
 
 /// Runs the program: reads the arguments, does what they say, and tells how that ended.
@@ -38,6 +41,7 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Txn(command) => txn::run(command),
+        Command::Checkpoint(command) => rescale::run(command),
     }
 }
 

@@ -8,6 +8,7 @@ mod kafka;
 mod command;
 mod output;
 mod txn;
+mod rescale;
 
 pub use command::main;
 pub use kafka::KafkaArguments;

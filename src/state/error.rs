@@ -1,7 +1,9 @@
 //! What can go wrong with state.
 
+use super::Redistribution;
 use crate::model::envelope::EnvelopeError;
 use crate::model::{Advice, Failure};
+use crate::storage;
 
 /// A failed operation on state.
 #[derive(Debug, thiserror::Error)]
@@ -81,16 +83,51 @@ pub enum Error {
         /// The state's name.
         state: String,
     },
+    /// The checkpoint has operator state that the program does not declare.
+    #[error(
+        "the checkpoint has {redistribution} state {state:?}, which the operator did not declare in `open`; declare it \
+         again, clearing it if it is of no use any more, or start with --fresh to drop all state"
+    )]
+    UndeclaredOperatorState {
+        /// The state's name.
+        state: String,
+        /// How it was declared.
+        redistribution: Redistribution,
+    },
+    /// The checkpoint has the state in another mode.
+    #[error(
+        "state {state:?} is {found} state in the checkpoint and is declared as {declared} state now; declare it as before, \
+         or give the new state another name"
+    )]
+    Redistributed {
+        /// The state's name.
+        state: String,
+        /// How it was declared.
+        found: Redistribution,
+        /// How it is declared now.
+        declared: Redistribution,
+    },
+    /// A file of state cannot be read.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+}
+
+impl Error {
+    /// What to do about it.
+    pub fn advice(&self) -> Advice {
+        match self {
+            Error::Envelope { .. } | Error::Malformed { .. } => Advice::DataIsCorrupt,
+            Error::Storage(e) if e.is_transient() => Advice::Restart,
+            Error::Storage(_) => Advice::DataIsCorrupt,
+            // Only a restore reads: a value that its type cannot take now it will not take after a restart either.
+            Error::Serializer { action: "written", .. } => Advice::Restart,
+            _ => Advice::FixConfiguration,
+        }
+    }
 }
 
 impl From<Error> for Failure {
     fn from(e: Error) -> Self {
-        let advice = match e {
-            Error::Envelope { .. } | Error::Malformed { .. } => Advice::DataIsCorrupt,
-            // Only a restore reads: a value that its type cannot take now it will not take after a restart either.
-            Error::Serializer { action: "written", .. } => Advice::Restart,
-            _ => Advice::FixConfiguration,
-        };
-        Failure::new(advice, e.to_string())
+        Failure::new(e.advice(), e.to_string())
     }
 }

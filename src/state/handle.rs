@@ -60,3 +60,13 @@ pub enum Redistribution {
     /// Every subtask has the same; one copy is kept and given to all.
     Broadcast,
 }
+
+impl std::fmt::Display for Redistribution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Split => "list",
+            Self::Union => "union",
+            Self::Broadcast => "broadcast",
+        })
+    }
+}

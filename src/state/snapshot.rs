@@ -93,7 +93,7 @@ impl Files {
                 self.group += 1;
             }
             if !groups.is_empty() {
-                let (name, kind) = (table.name().to_owned(), "value".to_owned());
+                let (name, kind) = (table.name().to_owned(), table.kind().to_owned());
                 states.push(StateIndex { name, kind, serializer: table.serializer(), groups });
             }
             if self.group > u32::from(self.range.last) {

@@ -6,5 +6,6 @@
 
 mod harness;
 mod routes;
+mod sides;
 mod user_code;
 mod sinks;

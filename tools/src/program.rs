@@ -30,6 +30,8 @@ pub enum System {
     ClicksPerUrl,
     /// The example `order_life_cycle`
     OrderLifeCycle,
+    /// The example `spending_limits`, which also reads the topic `INPUT-limits`
+    SpendingLimits,
 }
 
 impl System {
@@ -38,6 +40,7 @@ impl System {
             Self::Bare | Self::ByHand => "limit",
             Self::ClicksPerUrl => "clicks_per_url",
             Self::OrderLifeCycle => "order_life_cycle",
+            Self::SpendingLimits => "spending_limits",
         }
     }
 
@@ -54,6 +57,7 @@ impl fmt::Display for System {
             Self::ByHand => "limit, by hand",
             Self::ClicksPerUrl => "clicks_per_url",
             Self::OrderLifeCycle => "order_life_cycle",
+            Self::SpendingLimits => "spending_limits",
         })
     }
 }
@@ -100,7 +104,7 @@ impl Job {
         match self.system {
             System::Bare => command.args(["--work", "none"]),
             System::ByHand => command.args(["--work", "clicks"]),
-            System::ClicksPerUrl | System::OrderLifeCycle => {
+            System::ClicksPerUrl | System::OrderLifeCycle | System::SpendingLimits => {
                 let checkpoints = format!("file://{}", self.folder.join("checkpoints").display());
                 command.args(["--checkpoints", &checkpoints, "--delivery", "exactly-once"])
             }

@@ -14,6 +14,8 @@ use std::sync::Arc;
 /// A picture of one state, ready to be written by another thread.
 pub(crate) trait Frozen: Send {
     fn name(&self) -> &str;
+    /// What it holds for a key, such as `value`.
+    fn kind(&self) -> &str;
     fn serializer(&self) -> SerializerId;
     /// Appends all entries of a key group.
     fn write_group(&self, group: KeyGroup, out: &mut Vec<u8>) -> Result<(), Error>;
@@ -210,6 +212,10 @@ struct FrozenTable<V> {
 impl<V: Data + Sync> Frozen for FrozenTable<V> {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn kind(&self) -> &str {
+        "value"
     }
 
     fn serializer(&self) -> SerializerId {
