@@ -50,6 +50,23 @@ pub enum Error {
         /// The newer generation.
         theirs: u64,
     },
+    /// What this process has published is not there any more. Without it the job would begin anew, unasked.
+    #[error(
+        "{location}: the manifests that this process published for job {job:?} are gone (its generation is {ours}, the \
+         newest there {found}, 0 for none): the folder was emptied or replaced, or is not mounted. Going on without them \
+         would repeat or lose output, so this is refused; bring the folder back, or start with --fresh to begin anew \
+         without any state"
+    )]
+    Gone {
+        /// The store.
+        location: String,
+        /// The job.
+        job: String,
+        /// The generation of this process.
+        ours: u64,
+        /// The generation of the newest manifest that is there; 0 for none.
+        found: u64,
+    },
     /// The job and the checkpoint do not fit together.
     #[error("checkpoint {checkpoint} does not fit this job: {problem}")]
     Mismatch {
@@ -90,7 +107,7 @@ impl Error {
 impl From<Error> for Failure {
     fn from(e: Error) -> Self {
         let advice = match &e {
-            Error::Unreadable { .. } => Advice::DataIsCorrupt,
+            Error::Unreadable { .. } | Error::Gone { .. } => Advice::DataIsCorrupt,
             Error::OtherJob { .. } | Error::Mismatch { .. } => Advice::FixConfiguration,
             Error::Fenced { .. } => Advice::Fenced,
             Error::Unknown { .. } => Advice::Restart,

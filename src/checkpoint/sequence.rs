@@ -60,6 +60,13 @@ impl Claims {
         let ours = self.newest?;
         (newest.generation > ours && !self.nonces.contains(&newest.nonce)).then_some(newest.generation)
     }
+
+    /// The generation of this process, if what it published is not in the sequence any more: manifests are deleted only
+    /// when newer ones are there.
+    fn gone(&self, newest: Option<&Manifest>) -> Option<Generation> {
+        let ours = self.newest?;
+        newest.is_none_or(|m| m.generation < ours).then_some(ours)
+    }
 }
 
 /// A job's manifests in a store.
@@ -146,7 +153,7 @@ impl Sequence {
     /// not claimed back.
     ///
     /// # Errors
-    /// As [`Sequence::claim`], and [`Error::Fenced`].
+    /// As [`Sequence::claim`], [`Error::Fenced`], and [`Error::Gone`].
     pub fn claim_again(&self, claims: &mut Claims, fresh: bool) -> Result<Manifest, Error> {
         let mut last = None;
         for _ in 0..TRIES {
@@ -168,6 +175,14 @@ impl Sequence {
                 (newest.as_ref().and_then(|m| claims.taken_over(m)), claims.newest)
             {
                 return Err(self.fenced(ours, by));
+            }
+            if let Some(ours) = claims.gone(newest.as_ref()) {
+                return Err(Error::Gone {
+                    location: self.store.location(),
+                    job: self.job.to_string(),
+                    ours: ours.0,
+                    found: newest.as_ref().map_or(0, |m| m.generation.0),
+                });
             }
             let mut claim = match &newest {
                 Some(newest) if !fresh => newest.clone(),

@@ -102,6 +102,21 @@ fn an_owner_that_was_taken_over_does_not_claim_the_job_back() {
 }
 
 #[test]
+fn an_owner_whose_manifests_are_gone_does_not_begin_anew() {
+    let (sequence, store, _dir) = sequence(vec![]);
+    let mut claims = Claims::default();
+    let first = sequence.claim_again(&mut claims, false).unwrap();
+    let second = sequence.claim_again(&mut claims, false).unwrap();
+    store.inner.delete(&Manifest::name_of(second.slot)).unwrap();
+    let older = sequence.claim_again(&mut claims, false);
+    assert!(matches!(older, Err(Error::Gone { ours: 2, found: 1, .. })), "{older:?}");
+    store.inner.delete(&Manifest::name_of(first.slot)).unwrap();
+    let none = sequence.claim_again(&mut claims, false);
+    assert!(matches!(none, Err(Error::Gone { ours: 2, found: 0, .. })), "{none:?}");
+    assert!(sequence.slots().unwrap().is_empty(), "nothing was published");
+}
+
+#[test]
 fn a_claim_whose_answer_was_lost_for_good_does_not_fence_its_own_process() {
     let (sequence, store, _dir) = sequence(vec![]);
     let mut claims = Claims::default();
