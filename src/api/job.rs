@@ -100,7 +100,7 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Connection;
+    use super::super::{Connection, Undecodable};
     use super::*;
     use crate::model::{Advice, JobId};
 
@@ -113,5 +113,23 @@ mod tests {
         let failure = job.run(options).unwrap_err();
         assert_eq!(failure.advice, Advice::FixConfiguration);
         assert!(failure.text.contains("operator copy (map)"), "{failure}");
+    }
+
+    #[test]
+    fn dead_letters_that_nobody_takes_are_refused() {
+        let source = || {
+            let source = KafkaSource::string(Connection::new("127.0.0.1:1"), "g").topics(["t"]);
+            source.on_undecodable(Undecodable::DeadLetter)
+        };
+        let sink = KafkaSink::dead_letters(Connection::new("127.0.0.1:1"), "d");
+        let (without, with) = (Job::new(), Job::new());
+        let _values = without.source("in", source());
+        let _values = with.source_with_dead_letters("in", source(), sink);
+        let lost = |job: &Job| job.0.borrow().graph.lost_dead_letters();
+        assert!(lost(&with).is_empty());
+        assert!(lost(&without)[0].contains("source in-0 (in)"), "{:?}", lost(&without));
+        let options = JobOptions::new(JobId::new("j").unwrap(), "file:///nowhere/at/all");
+        let failure = without.run(options).unwrap_err();
+        assert!(failure.text.contains("source_with_dead_letters"), "{failure}");
     }
 }

@@ -97,6 +97,9 @@ pub trait SourceControl: Send + Sync {
     /// What a person has to change.
     fn check(&self) -> Result<(), Failure>;
 
+    /// Whether the source hands out dead letters: somebody must take them then, or they would be lost.
+    fn has_dead_letters(&self) -> bool;
+
     /// Fixes where the job begins: the start and end of every partition known now.
     ///
     /// # Errors

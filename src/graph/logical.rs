@@ -3,7 +3,7 @@
 use super::Link;
 use crate::connector::{SinkControl, SourceControl};
 use crate::model::OperatorUid;
-use crate::operator::{KeyGroups, SourceFactory, StageFactory};
+use crate::operator::{DEAD_LETTERS, KeyGroups, SourceFactory, StageFactory};
 use std::sync::Arc;
 
 /// An operator's place in the graph, by order of creation.
@@ -119,5 +119,26 @@ impl Graph {
             }
         }
         if errors.is_empty() { Ok(warnings) } else { Err(errors) }
+    }
+
+    /// The sources whose dead letters nobody takes, so that they would be lost without a word; one text each.
+    pub fn lost_dead_letters(&self) -> Vec<String> {
+        let taken = |id: NodeId| {
+            let mut inputs = self.nodes.iter().flat_map(|node| &node.inputs);
+            inputs.any(|edge| edge.from == id && edge.port == DEAD_LETTERS)
+        };
+        let sources = self.nodes.iter().enumerate().map(|(at, node)| (NodeId(at), node));
+        let lost = sources.filter(|(id, node)| {
+            matches!(&node.kind, Kind::Source(_, control) if control.has_dead_letters()) && !taken(*id)
+        });
+        let text = |(id, node): (NodeId, &Node)| {
+            format!(
+                "source {} ({}): its policy sends what cannot be decoded to the dead letters, and nothing takes them. Add it \
+                 with source_with_dead_letters, or choose another policy with on_undecodable",
+                self.uid(id),
+                node.name
+            )
+        };
+        lost.map(text).collect()
     }
 }

@@ -117,6 +117,7 @@ pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcom
         Ok(warnings) => warnings.iter().for_each(|w| tracing::warn!("{w}")),
         Err(errors) => problems.extend(errors),
     }
+    problems.extend(graph.lost_dead_letters());
     if graph.nodes.is_empty() {
         problems.push("the job has no operators".to_owned());
     }

@@ -54,7 +54,7 @@ type MakeReader<T> =
 /// let clicks = KafkaSource::json::<Click>(Connection::new("localhost:9092"), "clicks-per-user")
 ///     .topics(["clicks"])
 ///     .start(Start::Earliest)
-///     .on_undecodable(Undecodable::DeadLetter);
+///     .on_undecodable(Undecodable::Skip);
 /// ```
 #[derive(Clone)]
 pub struct KafkaSource<T> {
@@ -186,6 +186,10 @@ impl<T> KafkaSource<T> {
 impl<T> SourceControl for KafkaSource<T> {
     fn check(&self) -> Result<(), Failure> {
         check::check(&self.settings, &mut self.settings.connection.raw()?)
+    }
+
+    fn has_dead_letters(&self) -> bool {
+        self.settings.undecodable == Undecodable::DeadLetter
     }
 
     fn resolve_start(&self) -> Result<Vec<Vec<u8>>, Failure> {

@@ -43,7 +43,7 @@ pub enum Undecodable {
     Fail,
     /// It is counted and left out.
     Skip,
-    /// It goes to the stream of dead letters as it was read.
+    /// It goes to the stream of dead letters as it was read, which a sink must take.
     DeadLetter,
 }
 
