@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The longest time that a setting may name: a year, so that sums of them do not overflow.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// When checkpoints are taken and what is tolerated.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -43,6 +46,16 @@ impl Settings {
         }
         if self.timeout < Duration::from_millis(100) {
             found.push(format!("the checkpoint timeout must be 100 ms or more, found {:?}", self.timeout));
+        }
+        for (what, time) in [
+            ("checkpoint interval", self.interval),
+            ("checkpoint timeout", self.timeout),
+            ("minimum pause", self.minimum_pause),
+            ("restart budget", self.restart_budget),
+        ] {
+            if time > LONGEST {
+                found.push(format!("the {what} must be at most {LONGEST:?}, found {time:?}"));
+            }
         }
         if self.retained == 0 {
             found.push("at least 1 checkpoint must be retained, found 0".to_owned());
@@ -90,5 +103,13 @@ mod tests {
     fn all_problems_are_named_at_once() {
         let wrong = Settings { interval: Duration::ZERO, retained: 0, ..Settings::default() };
         assert_eq!(wrong.problems().len(), 2);
+    }
+
+    #[test]
+    fn times_that_no_clock_can_add_are_refused() {
+        let (interval, timeout, minimum_pause, restart_budget) =
+            (Duration::MAX, Duration::MAX, Duration::MAX, Duration::MAX);
+        let endless = Settings { interval, timeout, minimum_pause, restart_budget, ..Settings::default() };
+        assert_eq!(endless.problems().len(), 4);
     }
 }
