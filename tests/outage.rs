@@ -18,6 +18,21 @@ fn an_outage_longer_than_the_transaction_timeout_ends_with_complete_output() {
     scene.judge();
 }
 
+/// A salvage writes far faster than the job did, and librdkafka's own batches are far larger than this topic takes.
+#[test]
+fn a_salvage_into_a_topic_that_takes_small_batches_only() {
+    let mut scene = Scene::new("small-batches", 1)
+        .output_setting("max.message.bytes", "5000")
+        .short_transactions()
+        .feed(4000);
+    scene.die_with_prepared();
+    transactions::wait_for_timeouts(&scene.job.bootstrap, &scene.job.group);
+    let program = scene.start();
+    scene.drain(program);
+    assert!(scene.has_logged("salvaging the records of aborted transactions"), "log {}", scene.log());
+    scene.judge();
+}
+
 const AFTER_MANIFEST: &str = "checkpoint.after_manifest:2";
 
 /// A checkpoint is declined after its prepare, for its state could not be stored; the next one lists both transactions.

@@ -79,6 +79,15 @@ impl Scene {
         self
     }
 
+    /// The output is a topic with this setting.
+    pub(crate) fn output_setting(mut self, name: &str, value: &str) -> Self {
+        let topics = Topics::new(&self.job.bootstrap).unwrap();
+        topics.delete(&self.job.output).unwrap();
+        self.job.output += "-set";
+        topics.create_with(&self.job.output, PARTITIONS, &[(name, value)]).unwrap();
+        self
+    }
+
     /// The brokers abort a transaction after 6 s, with what the job's arithmetic needs for that.
     pub(crate) fn short_transactions(self) -> Self {
         self.flag("transaction-timeout", "6s")

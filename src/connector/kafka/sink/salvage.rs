@@ -11,6 +11,7 @@
 use super::committer::initialised;
 use super::evidence::{Evidence, Written};
 use super::ids::{IdSlot, id_of};
+use super::limits;
 use super::outbox::{Lane, producer_failure};
 use super::{KafkaSink, OnLost};
 use crate::connector::kafka::native::{Consumer, Event, Outgoing, Position};
@@ -19,7 +20,7 @@ use crate::connector::kafka::raw::{BatchRange, Client, Deadline, TopicPartition,
 use crate::connector::{CommitScope, Committable};
 use crate::host::clock;
 use crate::model::{Advice, Failure};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// One wait for records or room.
@@ -46,31 +47,35 @@ pub(super) fn salvage<T>(
     let patience = || Deadline::after(sink.resolve_budget);
     let mut found = Vec::new();
     for evidence in aborted {
-        match find(client, evidence, patience())? {
-            Ok(partitions) => found.extend(partitions),
-            Err(lost) if sink.on_lost == OnLost::Accept => {
-                tracing::error!(
-                    id = evidence.id,
-                    records = evidence.records(),
-                    "records are lost, as accepted: {lost}"
-                );
-            }
-            Err(lost) => {
-                return Err(Failure::new(
-                    Advice::DataIsCorrupt,
-                    format!(
-                        "transaction {} of the newest checkpoint was aborted and its records are gone: {lost}. They were {}. \
-                         Nothing was changed; to go on without them set the sink's policy for lost records to accept",
-                        evidence.id,
-                        evidence.places()
-                    ),
-                ));
+        for written in &evidence.written {
+            match find(client, evidence, written, patience())? {
+                Ok(partition) => found.push(partition),
+                // The other partitions' records are not lost, and are not given up.
+                Err(lost) if sink.on_lost == OnLost::Accept => {
+                    tracing::error!(
+                        id = evidence.id,
+                        records = written.count,
+                        "records are lost, as accepted: {lost}"
+                    );
+                }
+                Err(lost) => {
+                    return Err(Failure::new(
+                        Advice::DataIsCorrupt,
+                        format!(
+                            "transaction {} of the newest checkpoint was aborted and its records are gone: {lost}. They were {}. \
+                             Nothing was changed; to go on without them set the sink's policy for lost records to accept",
+                            evidence.id,
+                            evidence.places()
+                        ),
+                    ));
+                }
             }
         }
     }
     if found.is_empty() {
         return Ok(None);
     }
+    let sink = &within_limits(sink, client, &found)?;
     let id = (0..2)
         .map(|n| id_of(&scope.job, &scope.uid.0, scope.subtask, IdSlot::Salvage(n)))
         .find(|id| !in_use.contains(id))
@@ -121,31 +126,43 @@ pub(super) fn salvage<T>(
     Ok(Some(evidence.into_committable(first_sequence, deadline_ms)))
 }
 
-/// Where the records of a transaction still are; the inner error says what is gone.
+/// The sink with batches that all the topics take: the same records were taken in batches of the writer's own size.
+fn within_limits<T>(
+    sink: &KafkaSink<T>,
+    client: &mut Client,
+    found: &[Found<'_>],
+) -> Result<KafkaSink<T>, Failure> {
+    let topics: BTreeSet<&str> = found.iter().map(|f| f.written.topic.as_str()).collect();
+    let mut sink = sink.clone();
+    for topic in topics {
+        let limits = limits::ask(&sink, client, topic)?;
+        sink = sink.with_batches_within(limits.max_bytes);
+    }
+    Ok(sink)
+}
+
+/// Where one partition's records of a transaction still are; the inner error says what is gone.
 fn find<'a>(
     client: &mut Client,
-    evidence: &'a Evidence,
+    evidence: &Evidence,
+    written: &'a Written,
     deadline: Deadline,
-) -> Result<Result<Vec<Found<'a>>, String>, Failure> {
-    let mut partitions = Vec::new();
-    for written in &evidence.written {
-        let at = TopicPartition::new(&*written.topic, written.partition);
-        let batches = client
-            .producer_batches(&at, evidence.producer_id, written.first, written.last, deadline)
-            .map_err(raw_failure)?;
-        if batches.log_start > written.first {
-            return Ok(Err(format!(
-                "{at} begins at offset {}, the records at {}",
-                batches.log_start, written.first
-            )));
-        }
-        let there = batches.count();
-        if there != written.count as i64 {
-            return Ok(Err(format!("{at} still holds {there} of {} records", written.count)));
-        }
-        partitions.push(Found { written, batches: batches.batches });
+) -> Result<Result<Found<'a>, String>, Failure> {
+    let at = TopicPartition::new(&*written.topic, written.partition);
+    let batches = client
+        .producer_batches(&at, evidence.producer_id, written.first, written.last, deadline)
+        .map_err(raw_failure)?;
+    if batches.log_start > written.first {
+        return Ok(Err(format!(
+            "{at} begins at offset {}, the records at {}",
+            batches.log_start, written.first
+        )));
     }
-    Ok(Ok(partitions))
+    let there = batches.count();
+    if there != written.count as i64 {
+        return Ok(Err(format!("{at} still holds {there} of {} records", written.count)));
+    }
+    Ok(Ok(Found { written, batches: batches.batches }))
 }
 
 /// Reads one partition's records and writes them to the same partition.
