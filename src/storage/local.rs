@@ -5,13 +5,18 @@
 //! refuses when the name exists: a rename would replace it.
 
 use super::{Error, Put, Storage};
-use crate::host::random;
+use crate::host::{clock, random};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Temporary files begin so; [`Storage::list`] leaves them out.
 const TEMPORARY: &str = ".tmp-";
+
+/// A temporary file that was not written to for so long was left behind by a process that died while it wrote: no
+/// blob takes an hour.
+const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// Blobs as files below a root folder.
 pub struct Local {
@@ -28,7 +33,19 @@ impl Local {
         let made = fs::create_dir_all(&root);
         let store = Self { root };
         made.map_err(|source| Error::NoFolder { location: store.location(), source })?;
+        store.sweep();
         Ok(store)
+    }
+
+    /// Deletes what died with its writer. Best effort: what cannot be deleted takes room and harms nobody.
+    fn sweep(&self) {
+        let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+        for entry in entries(&self.root).flat_map(|folder| entries(&folder.path())) {
+            let temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
+            if temporary && entry.metadata().and_then(|m| m.modified()).is_ok_and(is_abandoned) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     fn error(&self, action: &'static str, name: &str, e: io::Error) -> Error {
@@ -56,6 +73,12 @@ impl Local {
         })?;
         Ok((temporary, path))
     }
+}
+
+fn is_abandoned(written: SystemTime) -> bool {
+    let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = Duration::from_millis(u64::try_from(clock::unix_millis()).unwrap_or(0));
+    now.saturating_sub(written) > ABANDONED
 }
 
 fn sync_folder(folder: &Path) -> io::Result<()> {
@@ -139,6 +162,23 @@ mod tests {
         assert_eq!(store.put_if_absent("m/1", b"second").unwrap(), Put::Exists);
         assert_eq!(store.get("m/1").unwrap(), b"first");
         assert_eq!(store.list("m").unwrap(), ["1"]);
+    }
+
+    #[test]
+    fn what_a_dead_writer_left_is_deleted_when_it_is_old() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("state")).unwrap();
+        let [old, young, blob] = [".tmp-old", ".tmp-young", "blob"].map(|name| {
+            let path = dir.path().join("state").join(name);
+            fs::write(&path, b"x").unwrap();
+            path
+        });
+        for path in [&old, &blob] {
+            let file = File::options().write(true).open(path).unwrap();
+            file.set_modified(UNIX_EPOCH).unwrap();
+        }
+        Local::open(dir.path()).unwrap();
+        assert!(!old.exists() && young.exists() && blob.exists());
     }
 
     #[test]
