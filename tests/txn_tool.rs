@@ -12,9 +12,6 @@ use tidegate_tools::offsets::Isolation;
 use tidegate_tools::oracle::{self, Fault, Promise};
 use tidegate_tools::reader::read_all;
 
-/// Dies with transactions that are listed by the manifest which was just published, and not committed.
-const LISTED: &str = "checkpoint.after_manifest:4";
-
 /// Dies with transactions that are prepared, and not listed by any manifest.
 const NOT_LISTED: &str = "checkpoint.before_manifest:4";
 
@@ -78,7 +75,7 @@ fn must_go_on_exactly(mut scene: Scene) {
 #[test]
 fn what_the_newest_checkpoint_lists_is_committed_by_hand() {
     let mut scene = Scene::new("txn-commit", 2).feed(4000);
-    scene.die_at(LISTED);
+    scene.die_with_prepared();
     let (listed, _) = open(&scene);
     assert!(!listed.is_empty(), "log {}", scene.log());
     let sample = &listed[0];
@@ -110,7 +107,7 @@ fn what_the_newest_checkpoint_lists_is_committed_by_hand() {
 #[test]
 fn what_no_checkpoint_lists_is_aborted_by_hand_and_the_rest_is_left_alone() {
     let mut scene = Scene::new("txn-abort", 2).feed(4000);
-    scene.die_at(NOT_LISTED);
+    scene.die_with_strays(NOT_LISTED);
     let (listed, strays) = open(&scene);
     assert!(!strays.is_empty(), "log {}", scene.log());
     let (code, rows, words) = txn(&scene, "abort", &[]);
@@ -128,7 +125,7 @@ fn what_no_checkpoint_lists_is_aborted_by_hand_and_the_rest_is_left_alone() {
 #[test]
 fn what_timed_out_is_salvaged_by_hand() {
     let mut scene = Scene::new("txn-salvage", 1).short_transactions().feed(4000);
-    scene.die_at(LISTED);
+    scene.die_with_prepared();
     scene.until("the transactions to time out", || open(&scene) == (vec![], vec![]));
     let (code, rows, _) = txn(&scene, "commit", &[]);
     assert_eq!(code, 0);
@@ -141,7 +138,7 @@ fn what_timed_out_is_salvaged_by_hand() {
 #[test]
 fn listed_records_are_lost_only_when_told_twice() {
     let mut scene = Scene::new("txn-lose", 1).feed(4000);
-    scene.die_at(LISTED);
+    scene.die_with_prepared();
     let (listed, _) = open(&scene);
     let (code, rows, _) = txn(&scene, "abort", &[]);
     assert_eq!(code, 0);
