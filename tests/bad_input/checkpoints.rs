@@ -124,7 +124,7 @@ fn a_manifest_that_is_damaged() {
         (good[..20].to_vec(), "it has 20 bytes, expected"),
         (Vec::new(), "it begins with []"),
         (b"something else".to_vec(), "it begins with [73, 6f, 6d, 65]"),
-        (flipped(5), "its format is version 0, this program reads version 1"),
+        (flipped(5), "its format is version 3, this program reads version 2"),
     ] {
         fs::write(&newest, damaged).unwrap();
         job.must_refuse(&[
