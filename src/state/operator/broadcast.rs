@@ -34,36 +34,42 @@ impl AsRef<WriteRight> for WriteRight {
 
 /// Values by the canonical bytes of their keys. A clone shares every shard until one of the two writes to it.
 #[derive(Clone)]
-pub(super) struct Shards<V>(Vec<Arc<BTreeMap<Vec<u8>, V>>>);
+pub(super) struct Shards<V> {
+    shards: Vec<Arc<BTreeMap<Vec<u8>, V>>>,
+    /// The bytes of the key that is looked up, so that a record's look-up allocates nothing.
+    wanted: Vec<u8>,
+}
 
 impl<V: Clone> Shards<V> {
     pub(super) fn new() -> Self {
-        Self((0..SHARDS).map(|_| Arc::default()).collect())
+        Self { shards: (0..SHARDS).map(|_| Arc::default()).collect(), wanted: Vec::new() }
     }
 
     fn number(key: &[u8]) -> usize {
         hash_key(key) as usize % SHARDS
     }
 
-    fn get(&self, key: &[u8]) -> Option<&V> {
-        self.0[Self::number(key)].get(key)
+    fn get<K: Key + ?Sized>(&mut self, key: &K) -> Option<&V> {
+        self.wanted.clear();
+        key.encode(&mut self.wanted);
+        self.shards[Self::number(&self.wanted)].get(&self.wanted)
     }
 
     pub(super) fn insert(&mut self, key: Vec<u8>, value: V) -> Option<V> {
-        Arc::make_mut(&mut self.0[Self::number(&key)]).insert(key, value)
+        Arc::make_mut(&mut self.shards[Self::number(&key)]).insert(key, value)
     }
 
     fn remove(&mut self, key: &[u8]) -> Option<V> {
-        let shard = &mut self.0[Self::number(key)];
+        let shard = &mut self.shards[Self::number(key)];
         if shard.contains_key(key) { Arc::make_mut(shard).remove(key) } else { None }
     }
 
     fn len(&self) -> usize {
-        self.0.iter().map(|shard| shard.len()).sum()
+        self.shards.iter().map(|shard| shard.len()).sum()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Vec<u8>, &V)> {
-        self.0.iter().flat_map(|shard| shard.iter())
+        self.shards.iter().flat_map(|shard| shard.iter())
     }
 }
 
@@ -108,7 +114,7 @@ impl<K: Key + ?Sized, V: Data + Sync> BroadcastState<K, V> {
 
     /// Looks at the value of a key where it lies; the closure must not use this state.
     pub fn read<R>(&self, key: &K, look: impl FnOnce(Option<&V>) -> R) -> R {
-        look(self.lock().get(&bytes_of(key)))
+        look(self.lock().get(key))
     }
 
     /// Whether the key has a value.

@@ -12,18 +12,27 @@ const VERSION: u16 = 1;
 #[derive(Default)]
 pub(super) struct Pieces {
     open: Vec<u8>,
+    /// The entry that is being written: its length stands before it.
+    entry: Vec<u8>,
     entries: u64,
     done: Vec<(u64, Vec<u8>)>,
 }
 
 impl Pieces {
-    pub(super) fn add(&mut self, entry: &[u8]) {
-        write_length(entry.len(), &mut self.open);
-        self.open.extend_from_slice(entry);
+    /// Adds the entry that the closure appends.
+    pub(super) fn add(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.entry.clear();
+        write(&mut self.entry)?;
+        write_length(self.entry.len(), &mut self.open);
+        self.open.extend_from_slice(&self.entry);
         self.entries += 1;
         if self.open.len() >= FILE_TARGET_BYTES {
             self.close();
         }
+        Ok(())
     }
 
     fn close(&mut self) {

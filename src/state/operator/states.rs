@@ -114,27 +114,20 @@ impl OperatorStates {
         let mut shards = Shards::new();
         let restored = self.take(name, Redistribution::Broadcast)?;
         for Waiting { serializer: written, bytes } in restored.into_iter().flat_map(|r| r.entries) {
-            let problem = |problem| Error::Serializer { state: name.to_owned(), action: "read", problem };
+            let problem = |problem| unreadable(name, problem);
             let mut value = &bytes[..];
             let key = read_bytes(&mut value).filter(|key| K::decode(key).is_some());
             let key = key.ok_or_else(|| problem("a key is none of the declared type".to_owned()))?;
             shards.insert(key.to_vec(), serializer.read(&written, value).map_err(problem)?);
         }
         let shards = Arc::new(Mutex::new(shards));
-        let (owner, state, id) = (Arc::clone(&shards), name.to_owned(), serializer.id());
-        self.add(name, Redistribution::Broadcast, id, move || {
-            let frozen = owner.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let (serializer, state) = (Arc::clone(&serializer), state.clone());
-            Box::new(move |pieces| {
-                let mut entry = Vec::new();
-                for (key, value) in frozen.iter() {
-                    entry.clear();
-                    write_length(key.len(), &mut entry);
+        self.declare(name, Redistribution::Broadcast, serializer.id(), &shards, move |shards, pieces| {
+            shards.iter().try_for_each(|(key, value)| {
+                pieces.add(|entry| {
+                    write_length(key.len(), entry);
                     entry.extend_from_slice(key);
-                    serializer.write(value, &mut entry).map_err(|problem| unwritable(&state, problem))?;
-                    pieces.add(&entry);
-                }
-                Ok(())
+                    serializer.write(value, entry)
+                })
             })
         });
         Ok(BroadcastState { shards, of: PhantomData })
@@ -147,29 +140,26 @@ impl OperatorStates {
         list: &ListState<T>,
         serializer: Arc<dyn Serializer<T>>,
     ) {
-        let (owner, state, id) = (list.clone(), name.to_owned(), serializer.id());
-        self.add(name, redistribution, id, move || {
-            let frozen = owner.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let (serializer, state) = (Arc::clone(&serializer), state.clone());
-            Box::new(move |pieces| {
-                let mut entry = Vec::new();
-                for value in frozen.iter() {
-                    entry.clear();
-                    serializer.write(value, &mut entry).map_err(|problem| unwritable(&state, problem))?;
-                    pieces.add(&entry);
-                }
-                Ok(())
-            })
+        self.declare(name, redistribution, serializer.id(), &list.0, move |pages, pieces| {
+            pages.iter().try_for_each(|value| pieces.add(|entry| serializer.write(value, entry)))
         });
     }
 
-    fn add(
+    /// Freezes `content` from now on: a clone of it is encoded by `write`, on another thread.
+    fn declare<C: Clone + Send + 'static>(
         &mut self,
         name: &str,
         redistribution: Redistribution,
         serializer: SerializerId,
-        freeze: impl Fn() -> WriteAll + Send + 'static,
+        content: &Arc<Mutex<C>>,
+        write: impl Fn(&C, &mut Pieces) -> Result<(), String> + Send + Sync + 'static,
     ) {
+        let (content, write, state) = (Arc::clone(content), Arc::new(write), name.to_owned());
+        let freeze = move || -> WriteAll {
+            let frozen = content.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let (write, state) = (Arc::clone(&write), state.clone());
+            Box::new(move |pieces| write(&frozen, pieces).map_err(|problem| unwritable(state, problem)))
+        };
         let (name, freeze) = (name.to_owned(), Box::new(freeze));
         self.declared.push(Declared { name, redistribution, serializer, freeze });
     }
@@ -201,11 +191,8 @@ impl OperatorStates {
             return Ok((Vec::new(), 0..0));
         };
         let read = |waiting: Waiting| {
-            serializer.read(&waiting.serializer, &waiting.bytes).map_err(|problem| Error::Serializer {
-                state: name.to_owned(),
-                action: "read",
-                problem,
-            })
+            let value = serializer.read(&waiting.serializer, &waiting.bytes);
+            value.map_err(|problem| unreadable(name, problem))
         };
         Ok((entries.into_iter().map(read).collect::<Result<_, _>>()?, share.own))
     }
@@ -233,8 +220,12 @@ impl OperatorStates {
     }
 }
 
-fn unwritable(state: &str, problem: String) -> Error {
-    Error::Serializer { state: state.to_owned(), action: "written", problem }
+fn unreadable(state: &str, problem: String) -> Error {
+    Error::Serializer { state: state.to_owned(), action: "read", problem }
+}
+
+fn unwritable(state: String, problem: String) -> Error {
+    Error::Serializer { state, action: "written", problem }
 }
 
 /// A picture of operator state, ready to be written by another thread.
