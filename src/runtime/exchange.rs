@@ -100,6 +100,11 @@ struct Lane<T> {
 }
 
 impl<T> Lane<T> {
+    fn push(&mut self, record: Record<T>) -> Result<(), Failure> {
+        self.batch.push(record);
+        if self.batch.len() == BATCH { self.flush() } else { Ok(()) }
+    }
+
     fn flush(&mut self) -> Result<(), Failure> {
         if self.batch.is_empty() {
             return Ok(());
@@ -121,11 +126,12 @@ struct Output<T> {
 }
 
 impl<T> Output<T> {
-    fn lane_of(&mut self, value: &T) -> usize {
+    /// The lane that the record takes; `None` if it takes every one.
+    fn lane_of(&mut self, value: &T) -> Option<usize> {
         let count = self.lanes.len();
-        match &self.route {
+        let lane = match &self.route {
             _ if count == 1 => 0,
-            RouteBy::Broadcast => unreachable!("a broadcast record takes every lane"),
+            RouteBy::Broadcast => return None,
             RouteBy::RoundRobin => {
                 self.turn = (self.turn + 1) % count;
                 self.turn
@@ -137,7 +143,8 @@ impl<T> Output<T> {
                 subtask_of(key_group_of(hash_key(&self.scratch), max), count as u32, max) as usize
             }
             RouteBy::Custom(f) => f(value, count as u32) as usize % count,
-        }
+        };
+        Some(lane)
     }
 
     fn verified(&mut self, value: T) -> Result<T, Failure> {
@@ -155,14 +162,6 @@ impl<T> Output<T> {
     }
 }
 
-impl<T> Output<T> {
-    fn push(&mut self, lane: usize, record: Record<T>) -> Result<(), Failure> {
-        let lane = &mut self.lanes[lane];
-        lane.batch.push(record);
-        if lane.batch.len() == BATCH { lane.flush() } else { Ok(()) }
-    }
-}
-
 impl<T: Clone + Send> Stage<T> for Output<T> {
     fn open(&mut self) -> Result<(), Failure> {
         Ok(())
@@ -171,15 +170,18 @@ impl<T: Clone + Send> Stage<T> for Output<T> {
     fn process(&mut self, record: Record<T>) -> Result<(), Failure> {
         let Record { value, timestamp, origin } = record;
         let value = self.verified(value)?;
-        if matches!(self.route, RouteBy::Broadcast) {
-            let record = Record { value, timestamp, origin };
-            for lane in 1..self.lanes.len() {
-                self.push(lane, record.clone())?;
-            }
-            return self.push(0, record);
-        }
         let lane = self.lane_of(&value);
-        self.push(lane, Record { value, timestamp, origin })
+        let record = Record { value, timestamp, origin };
+        match lane {
+            Some(lane) => self.lanes[lane].push(record),
+            None => {
+                let (last, others) = self.lanes.split_last_mut().expect("an edge has a receiver");
+                for lane in others {
+                    lane.push(record.clone())?;
+                }
+                last.push(record)
+            }
+        }
     }
 
     fn end_of_batch(&mut self) -> Result<(), Failure> {
