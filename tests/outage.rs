@@ -9,22 +9,18 @@ use tidegate::connector::kafka::raw::TransactionState;
 
 #[test]
 fn an_outage_longer_than_the_transaction_timeout_ends_with_complete_output() {
-    let mut scene = Scene::new("long-outage", 2).short_transactions().feed(4000);
-    scene.die_with_prepared();
-    transactions::wait_for_timeouts(&scene.job.bootstrap, &scene.job.group);
-    let program = scene.start();
-    scene.drain(program);
-    assert!(scene.has_logged("salvaging the records of aborted transactions"), "log {}", scene.log());
-    scene.judge();
+    must_be_salvaged(Scene::new("long-outage", 2));
 }
 
 /// A salvage writes far faster than the job did, and librdkafka's own batches are far larger than this topic takes.
 #[test]
 fn a_salvage_into_a_topic_that_takes_small_batches_only() {
-    let mut scene = Scene::new("small-batches", 1)
-        .output_setting("max.message.bytes", "5000")
-        .short_transactions()
-        .feed(4000);
+    must_be_salvaged(Scene::new("small-batches", 1).output_setting("max.message.bytes", "5000"));
+}
+
+/// The job is away until what it prepared has timed out; then it comes back.
+fn must_be_salvaged(scene: Scene) {
+    let mut scene = scene.short_transactions().feed(4000);
     scene.die_with_prepared();
     transactions::wait_for_timeouts(&scene.job.bootstrap, &scene.job.group);
     let program = scene.start();

@@ -7,7 +7,7 @@ use tidegate::model::MaxParallelism;
 
 /// Writes down which subtask took which number.
 #[derive(Clone)]
-struct WhoTook;
+pub(crate) struct WhoTook;
 
 impl ProcessFunction<u64> for WhoTook {
     type Out = String;

@@ -1,6 +1,7 @@
 //! Broadcast streams, side inputs, and operator state that does not fit.
 
 use crate::harness::Bench;
+use crate::routes::WhoTook;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,24 +9,6 @@ use std::time::Duration;
 use tidegate::api::prelude::*;
 use tidegate::host::thread;
 use tidegate::model::Advice;
-
-/// Writes down which subtask took which number.
-#[derive(Clone)]
-struct WhoTook;
-
-impl ProcessFunction<u64> for WhoTook {
-    type Out = String;
-
-    fn process(
-        &mut self,
-        n: u64,
-        context: &Context<'_>,
-        out: &mut Emitter<'_, String>,
-    ) -> Result<(), UserError> {
-        out.emit(format!("{} {n}", context.info().subtask));
-        Ok(())
-    }
-}
 
 #[test]
 fn a_broadcast_stream_gives_every_record_to_every_subtask() {
@@ -40,7 +23,7 @@ fn a_broadcast_stream_gives_every_record_to_every_subtask() {
         .sink("out", bench.lines())
         .uid("out");
     job.run(bench.options(2)).unwrap();
-    let mut expected: Vec<String> = (0..3).flat_map(|s| (0..100).map(move |n| format!("{s} {n}"))).collect();
+    let mut expected: Vec<String> = (0..3).flat_map(|s| (0..100).map(move |n| format!("{n} {s}"))).collect();
     expected.sort();
     assert_eq!(bench.output_lines(), expected);
 }

@@ -148,27 +148,27 @@ impl Scene {
     /// Starts the job, which dies when a manifest is published and before anything of it is committed. Every subtask has
     /// left a prepared transaction behind that the newest manifest lists.
     pub(crate) fn die_with_prepared(&mut self) {
-        // With little to do on a busy machine a checkpoint may come without records: that is a start more, no failure.
-        for _ in 0..5 {
-            self.die_at("checkpoint.after_manifest:2");
-            if self.open_listed() >= self.job.parallelism.into() {
-                return;
-            }
-        }
-        panic!("the kills have left nothing prepared behind, log {}", self.log());
+        self.die_until("checkpoint.after_manifest:2", "a prepared transaction of every subtask", |scene| {
+            scene.open_listed() >= scene.job.parallelism.into()
+        });
     }
 
     /// Starts the job, which dies at this fault with transactions open that the newest manifest does not list.
     pub(crate) fn die_with_strays(&mut self, fault: &str) {
-        // The first checkpoints of a start on a busy machine may come before the first records.
+        self.die_until(fault, "a stray transaction", |scene| {
+            transactions::open(&scene.job.bootstrap, &scene.job.group).len() > scene.open_listed()
+        });
+    }
+
+    fn die_until(&mut self, fault: &str, what: &str, is_left: impl Fn(&Self) -> bool) {
+        // With little to do on a busy machine a checkpoint may come without records: that is a start more, no failure.
         for _ in 0..5 {
             self.die_at(fault);
-            let open = transactions::open(&self.job.bootstrap, &self.job.group);
-            if open.len() > self.open_listed() {
+            if is_left(self) {
                 return;
             }
         }
-        panic!("no kill has left a stray transaction behind, log {}", self.log());
+        panic!("no kill has left {what} behind, log {}", self.log());
     }
 
     /// How many of the transactions that the newest manifest lists are open.
