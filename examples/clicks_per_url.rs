@@ -1,8 +1,6 @@
 //! Counts clicks per URL: reads `{"user":"u12","url":"/p/47","ts":1700000000123}`, writes for every click
 //! `{"url":"/p/47","count":3}` keyed by the URL.
 
-mod flags;
-
 use serde::{Deserialize, Serialize};
 use tidegate::api::prelude::*;
 
@@ -48,18 +46,19 @@ impl KeyedProcessFunction<Click> for CountClicks {
 }
 
 fn main() -> std::process::ExitCode {
-    flags::main(|flags, job| {
-        let kafka = flags.connection();
-        let clicks = KafkaSource::json::<Click>(kafka.clone(), &flags.group)
-            .topics([&flags.input])
-            .start(flags.start())
-            .bounded(flags.until_end);
-        let counts = KafkaSink::new(kafka, &flags.output, |counted: &Counted, record| {
+    tidegate::service::run(|settings| {
+        let kafka = settings.connection();
+        let clicks = KafkaSource::json::<Click>(kafka.clone(), &settings.job.name)
+            .topics([&settings.source.topic])
+            .start(settings.start())
+            .bounded(settings.source.until_end);
+        let counts = KafkaSink::new(kafka, &settings.sink.topic, |counted: &Counted, record| {
             record.key(counted.url.as_bytes());
             record.json(counted)
         })
-        .delivery(flags.delivery)
-        .transaction_timeout(flags.transaction_timeout);
+        .delivery(settings.sink.delivery)
+        .transaction_timeout(settings.sink.transaction_timeout);
+        let job = Job::new();
         job.source("clicks", clicks)
             .uid("clicks")
             .key_by(|click: &Click| &click.url)
@@ -67,5 +66,6 @@ fn main() -> std::process::ExitCode {
             .uid("count")
             .sink("counts", counts)
             .uid("counts");
+        Ok(job)
     })
 }

@@ -14,8 +14,6 @@
 //! nobody had ever heard of it. What comes late for it is an alert with `"state":"new"`, and only `created` begins a new
 //! life. Events of one order must stand in one partition, in their order.
 
-mod flags;
-
 use serde::{Deserialize, Serialize};
 use tidegate::api::prelude::*;
 
@@ -140,18 +138,19 @@ impl KeyedProcessFunction<OrderEvent> for FollowOrders {
 }
 
 fn main() -> std::process::ExitCode {
-    flags::main(|flags, job| {
-        let kafka = flags.connection();
-        let events = KafkaSource::json::<OrderEvent>(kafka.clone(), &flags.group)
-            .topics([&flags.input])
-            .start(flags.start())
-            .bounded(flags.until_end);
-        let told = KafkaSink::new(kafka, &flags.output, |told: &Told, record| {
+    tidegate::service::run(|settings| {
+        let kafka = settings.connection();
+        let events = KafkaSource::json::<OrderEvent>(kafka.clone(), &settings.job.name)
+            .topics([&settings.source.topic])
+            .start(settings.start())
+            .bounded(settings.source.until_end);
+        let told = KafkaSink::new(kafka, &settings.sink.topic, |told: &Told, record| {
             record.key(told.order.as_bytes());
             record.json(&told.output())
         })
-        .delivery(flags.delivery)
-        .transaction_timeout(flags.transaction_timeout);
+        .delivery(settings.sink.delivery)
+        .transaction_timeout(settings.sink.transaction_timeout);
+        let job = Job::new();
         job.source("orders", events)
             .uid("orders")
             .key_by(|happened: &OrderEvent| &happened.order)
@@ -159,5 +158,6 @@ fn main() -> std::process::ExitCode {
             .uid("life-cycle")
             .sink("told", told)
             .uid("told");
+        Ok(job)
     })
 }

@@ -7,8 +7,6 @@
 //! `{"audit":[["a7",10],…]}`. The parallelism may change with every start: the numbers stay unique by union state, the
 //! payments that wait for an audit are dealt out by list state, the limits are broadcast state.
 
-mod flags;
-
 use serde::{Deserialize, Serialize};
 use tidegate::api::prelude::*;
 
@@ -140,28 +138,29 @@ impl KeyedBroadcastProcessFunction<(u64, Payment), Limit> for Check {
 }
 
 fn main() -> std::process::ExitCode {
-    flags::main(|flags, job| {
-        let kafka = flags.connection();
-        let payments = KafkaSource::json::<Payment>(kafka.clone(), &flags.group)
-            .topics([&flags.input])
-            .start(flags.start())
-            .bounded(flags.until_end);
-        let limits = KafkaSource::json::<Limit>(kafka.clone(), &flags.group)
-            .topics([format!("{}-limits", flags.input)])
-            .start(flags.start())
-            .bounded(flags.until_end);
-        let receipts = KafkaSink::new(kafka.clone(), &flags.output, |receipt: &Receipt, record| {
+    tidegate::service::run(|settings| {
+        let kafka = settings.connection();
+        let payments = KafkaSource::json::<Payment>(kafka.clone(), &settings.job.name)
+            .topics([&settings.source.topic])
+            .start(settings.start())
+            .bounded(settings.source.until_end);
+        let limits = KafkaSource::json::<Limit>(kafka.clone(), &settings.job.name)
+            .topics([format!("{}-limits", settings.source.topic)])
+            .start(settings.start())
+            .bounded(settings.source.until_end);
+        let receipts = KafkaSink::new(kafka.clone(), &settings.sink.topic, |receipt: &Receipt, record| {
             record.key(receipt.account.as_bytes());
             record.json(receipt)
         })
-        .delivery(flags.delivery)
-        .transaction_timeout(flags.transaction_timeout);
-        let audits = KafkaSink::new(kafka, &flags.output, |audit: &Vec<(String, u64)>, record| {
+        .delivery(settings.sink.delivery)
+        .transaction_timeout(settings.sink.transaction_timeout);
+        let audits = KafkaSink::new(kafka, &settings.sink.topic, |audit: &Vec<(String, u64)>, record| {
             record.json(&serde_json::json!({ "audit": audit }))
         })
-        .delivery(flags.delivery)
-        .transaction_timeout(flags.transaction_timeout);
+        .delivery(settings.sink.delivery)
+        .transaction_timeout(settings.sink.transaction_timeout);
 
+        let job = Job::new();
         let limits = job.source("limits", limits).uid("limits").parallelism(1).broadcast();
         let registered = job
             .source("payments", payments)
@@ -186,5 +185,6 @@ fn main() -> std::process::ExitCode {
             })
             .sink("audits", audits)
             .uid("audits");
+        Ok(job)
     })
 }

@@ -37,7 +37,7 @@ const WALLS: &[(&[&str], &[&str])] = &[
     (&["rdkafka_sys"], &["connector/kafka/native"]),
     (&["kafka_protocol"], &["connector/kafka/raw"]),
     (&["openssl"], &["connector/kafka/raw"]),
-    (&["std", "net"], &["connector/kafka/raw"]),
+    (&["std", "net"], &["connector/kafka/raw", "service"]),
     (&["std", "os", "unix", "net"], &["connector/kafka/raw"]),
     (&["fastrand"], &["host"]),
     (&["std", "time", "Instant", "now"], &["host"]),
@@ -46,6 +46,8 @@ const WALLS: &[(&[&str], &[&str])] = &[
     (&["std", "thread", "scope"], &["host"]),
     (&["std", "thread", "Builder"], &["host"]),
     (&["clap"], &["service", "main.rs"]),
+    (&["config"], &["service"]),
+    (&["axum"], &["service"]),
 ];
 
 /// What stands in a source file, without comments, strings and code that only tests compile.

@@ -1,10 +1,12 @@
 //! From an operator's description to one subtask's instance of it.
 
+use super::counting::Counting;
 use super::{Frozen, Signal, Stage, SubtaskInfo, combine};
 use crate::connector::{Origins, Polled};
 use crate::model::{Barrier, Failure};
 use crate::state::{StateHandle, StateShare};
 use crate::storage::Storage;
+use prometheus::IntCounter;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,12 +37,15 @@ pub struct BuildContext {
 }
 
 /// A `Box<dyn Stage<T>>` on its way between two places that know `T`.
-pub struct AnyStage(Box<dyn Any + Send>);
+pub struct AnyStage {
+    stage: Box<dyn Any + Send>,
+    count: fn(Box<dyn Any + Send>, IntCounter) -> Box<dyn Any + Send>,
+}
 
 impl AnyStage {
     /// Hides the type.
     pub fn new<T: 'static>(stage: Box<dyn Stage<T>>) -> Self {
-        Self(Box::new(stage))
+        Self { stage: Box::new(stage), count: counted::<T> }
     }
 
     /// Shows the type again.
@@ -48,26 +53,47 @@ impl AnyStage {
     /// # Panics
     /// If it is another one: the API connects only equal types.
     pub fn take<T: 'static>(self) -> Box<dyn Stage<T>> {
-        *self.0.downcast().expect("the API connects only operators of equal types")
+        *self.stage.downcast().expect("the API connects only operators of equal types")
     }
+
+    /// The same, with what enters it counted.
+    #[must_use]
+    pub fn counting(self, records: IntCounter) -> Self {
+        Self { stage: (self.count)(self.stage, records), ..self }
+    }
+}
+
+fn counted<T: 'static>(stage: Box<dyn Any + Send>, records: IntCounter) -> Box<dyn Any + Send> {
+    let stage: Box<dyn Stage<T>> = *stage.downcast().expect("it was made of a stage of this type");
+    let counting: Box<dyn Stage<T>> = Box::new(Counting::new(stage, vec![records]));
+    Box::new(counting)
 }
 
 /// What consumes an operator's outputs, by port.
 #[derive(Default)]
-pub struct Outputs(Vec<Vec<AnyStage>>);
+pub struct Outputs {
+    ports: Vec<Vec<AnyStage>>,
+    counters: Vec<IntCounter>,
+}
 
 impl Outputs {
     /// Adds a consumer of a port.
     pub fn add(&mut self, port: usize, consumer: AnyStage) {
-        if self.0.len() <= port {
-            self.0.resize_with(port + 1, Vec::new);
+        if self.ports.len() <= port {
+            self.ports.resize_with(port + 1, Vec::new);
         }
-        self.0[port].push(consumer);
+        self.ports[port].push(consumer);
+    }
+
+    /// Counts what leaves through any port; each record once for each counter.
+    pub fn count(&mut self, records: IntCounter) {
+        self.counters.push(records);
     }
 
     /// The consumers of a port as one stage; without any, records are dropped there.
     pub fn take<T: Clone + Send + 'static>(&mut self, port: usize) -> Box<dyn Stage<T>> {
-        combine(self.0.get_mut(port).map(std::mem::take).unwrap_or_default())
+        let stage = combine(self.ports.get_mut(port).map(std::mem::take).unwrap_or_default());
+        if self.counters.is_empty() { stage } else { Box::new(Counting::new(stage, self.counters.clone())) }
     }
 }
 

@@ -5,6 +5,7 @@
 //! ([`Stage::freeze`]), only then may the barrier leave the task ([`Stage::forward`]).
 
 mod stage;
+mod counting;
 mod context;
 mod emitter;
 mod key_groups;

@@ -7,6 +7,7 @@ use crate::connector::Origins;
 use crate::graph::{AnyGate, AnySender, InputTask, Kind, NodeId};
 use crate::model::{Attempt, Failure, SubtaskIndex, TaskId};
 use crate::operator::{AnyStage, BuildContext, CommitterRegistry, Outputs, SourceTask, SubtaskInfo};
+use prometheus::IntCounter;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -132,6 +133,9 @@ impl Builder<'_> {
     fn outputs(&mut self, id: NodeId, subtask: u32) -> Result<Outputs, Failure> {
         let mut outputs = Outputs::default();
         let setup = self.setup;
+        if !matches!(setup.graph.node(id).kind, Kind::Sink(..)) {
+            outputs.count(self.records("out", id, subtask));
+        }
         for (at, node) in setup.graph.nodes.iter().enumerate() {
             for (input, edge) in node.inputs.iter().enumerate().filter(|(_, e)| e.from == id) {
                 let consumer = NodeId(at);
@@ -150,11 +154,25 @@ impl Builder<'_> {
         Ok(outputs)
     }
 
+    /// The counter of what enters or leaves a subtask of an operator.
+    fn records(&self, way: &str, id: NodeId, subtask: u32) -> IntCounter {
+        let (job, uid) = (self.setup.options.job.to_string(), self.setup.graph.uid(id));
+        let (name, help) = match way {
+            "in" => ("tidegate_operator_records_in_total", "Records that entered the operator."),
+            _ => ("tidegate_operator_records_out_total", "Records that the operator gave out."),
+        };
+        let labels = [("job", job.as_str()), ("operator", &uid.0), ("subtask", &subtask.to_string())];
+        self.setup.options.metrics.own_counter(name, help, &labels)
+    }
+
     fn stage(&mut self, id: NodeId, subtask: u32) -> Result<AnyStage, Failure> {
         let outputs = self.outputs(id, subtask)?;
         let context = self.context(id, subtask);
         match &self.setup.graph.node(id).kind {
-            Kind::Operator(factory) | Kind::Sink(factory, _) => factory.build(context, outputs),
+            Kind::Operator(factory) | Kind::Sink(factory, _) => {
+                let stage = factory.build(context, outputs)?;
+                Ok(stage.counting(self.records("in", id, subtask)))
+            }
             Kind::Source(..) => unreachable!("a source has no input, so it is never built as a stage"),
         }
     }

@@ -4,6 +4,8 @@ use super::attempt::{OFFSETS_PATIENCE, Started, splits_of};
 use super::cleaner::Cleaner;
 use super::events::{Command, Event, Events, Snapshot, SnapshotProblem, What};
 use super::job::{Outcome, Setup};
+use super::meters::{Meters, Reason};
+use super::progress::Phase;
 use super::recovery::Beginning;
 use crate::checkpoint::{
     self, Action, Cause, Held, Manifest, OperatorSnapshot, Protocol, Publication, SubtaskSnapshot, orphans,
@@ -16,7 +18,6 @@ use crate::model::{
     Alignment, Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId,
 };
 use crate::operator::KeyGroups;
-use prometheus::{IntCounter, IntGauge};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -58,12 +59,11 @@ pub(super) struct Driver<'a> {
     finishing: bool,
     ending: Ending,
     triggered_at: Instant,
-    completed: IntCounter,
-    failed: IntCounter,
-    refused: IntCounter,
-    last_id: IntGauge,
-    duration_ms: IntGauge,
-    deadline_seconds: IntGauge,
+    /// When the publication began, and later when it was answered.
+    published_at: Instant,
+    /// Why a checkpoint fails, if one does in the current step.
+    cause: Reason,
+    meters: Meters,
 }
 
 impl<'a> Driver<'a> {
@@ -84,9 +84,6 @@ impl<'a> Driver<'a> {
         for (id, control) in setup.sources() {
             offsets.push((setup.graph.uid(id), control.offset_committer(&setup.options.metrics)?));
         }
-        let job = setup.options.job.to_string();
-        let labels = [("job", job.as_str())];
-        let metrics = &setup.options.metrics;
         let cleaner = Cleaner::start(setup.sequence.store().clone())?;
         let (held, left) = held(setup, manifest.generation);
         if !left.is_empty() {
@@ -115,48 +112,27 @@ impl<'a> Driver<'a> {
             finishing: false,
             ending: Ending::No,
             triggered_at: now,
-            completed: metrics.own_counter(
-                "tidegate_checkpoints_completed_total",
-                "Complete checkpoints.",
-                &labels,
-            ),
-            failed: metrics.own_counter(
-                "tidegate_checkpoints_failed_total",
-                "Checkpoints that failed.",
-                &labels,
-            ),
-            refused: metrics.own_counter(
-                "tidegate_stale_messages_total",
-                "Messages of a checkpoint or attempt that is over, refused.",
-                &labels,
-            ),
-            last_id: metrics.own_gauge(
-                "tidegate_checkpoint_last_id",
-                "The last complete checkpoint.",
-                &labels,
-            ),
-            duration_ms: metrics.own_gauge(
-                "tidegate_checkpoint_last_duration_ms",
-                "From the trigger of the last complete checkpoint to its publication.",
-                &labels,
-            ),
-            deadline_seconds: metrics.own_gauge(
-                "tidegate_transaction_deadline_seconds",
-                "Seconds from the last publication to the timeout of the oldest transaction that it listed.",
-                &labels,
-            ),
+            published_at: now,
+            cause: Reason::Timeout,
+            meters: Meters::new(&setup.options.metrics, &setup.options.job),
         })
     }
 
     pub(super) fn drive(&mut self) -> Result<Outcome, Failure> {
+        self.setup.options.progress.enter(Phase::Running);
         loop {
+            self.setup.options.progress.turned();
+            if self.setup.stop.is_cancelled() && matches!(self.ending, Ending::No) {
+                return Err(Failure::restart("the job is cancelled"));
+            }
             if self.setup.stop.is_requested() && !self.stopping {
                 self.stopping = true;
+                self.setup.options.progress.enter(Phase::Stopping);
                 tracing::info!("stopping with a checkpoint");
                 self.step(checkpoint::Event::EndRequested)?;
             }
             match self.events.recv_timeout(self.protocol.next_wake(clock::now()).min(LOOK)) {
-                Ok(event) if event.attempt != self.attempt => self.refused.inc(),
+                Ok(event) if event.attempt != self.attempt => self.meters.refused.inc(),
                 Ok(event) => self.handle(event.what)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -193,6 +169,9 @@ impl<'a> Driver<'a> {
             What::PublisherFailed(failure) => return Err(failure),
             What::Committed { checkpoint, uid, subtask, result } => {
                 result.map_err(|e| e.at(format!("sink {uid} subtask {subtask}")))?;
+                if checkpoint == self.manifest.checkpoint {
+                    self.meters.committed(clock::now() - self.published_at);
+                }
                 if let Ending::Committing(missing) = &mut self.ending
                     && checkpoint == self.manifest.checkpoint
                 {
@@ -222,6 +201,7 @@ impl<'a> Driver<'a> {
                 self.step(checkpoint::Event::Acknowledged { attempt, checkpoint, task })
             }
             Err(SnapshotProblem::Declined(reason)) => {
+                self.cause = Reason::Snapshot;
                 self.step(checkpoint::Event::Declined { attempt, checkpoint, task, reason })
             }
             Err(SnapshotProblem::Failed(failure)) => {
@@ -252,6 +232,7 @@ impl<'a> Driver<'a> {
                 if let Some(cleaner) = &self.cleaner {
                     cleaner.delete(files);
                 }
+                self.cause = Reason::Publication;
                 self.step(checkpoint::Event::NotPublished { checkpoint, reason: e.to_string() })
             }
             Publication::Unknown(e) => Err(Failure::restart(format!(
@@ -264,6 +245,7 @@ impl<'a> Driver<'a> {
         for action in self.protocol.step(event, clock::now()) {
             self.carry_out(action)?;
         }
+        self.cause = Reason::Timeout;
         Ok(())
     }
 
@@ -277,10 +259,9 @@ impl<'a> Driver<'a> {
             }
             Action::Publish { checkpoint } => {
                 let manifest = self.assemble_manifest(checkpoint);
-                if let Some(left) = check_deadlines(&manifest, self.setup.options.checkpoint.restart_budget)?
-                {
-                    self.deadline_seconds.set(left / 1000);
-                }
+                let left = check_deadlines(&manifest, self.setup.options.checkpoint.restart_budget)?;
+                self.setup.options.progress.deadline_in(left);
+                self.published_at = clock::now();
                 crate::fault_point!("checkpoint.before_manifest");
                 self.publishing = Some(manifest.clone());
                 let (to, _) =
@@ -289,7 +270,7 @@ impl<'a> Driver<'a> {
             }
             Action::Complete { checkpoint, kind } => self.complete(checkpoint, kind)?,
             Action::GiveUp { checkpoint, kind, reason } => {
-                self.failed.inc();
+                self.meters.failed(self.cause);
                 tracing::warn!(checkpoint = checkpoint.0, "checkpoint failed: {reason}");
                 for snapshot in std::mem::take(&mut self.parts).into_values() {
                     self.delete_files(&snapshot);
@@ -299,7 +280,7 @@ impl<'a> Driver<'a> {
                 }
             }
             Action::Refuse { checkpoint, task } => {
-                self.refused.inc();
+                self.meters.refused.inc();
                 tracing::debug!(checkpoint = checkpoint.0, %task, "stale message refused");
             }
             Action::FailAttempt { reason } => return Err(Failure::restart(reason)),
@@ -359,11 +340,12 @@ impl<'a> Driver<'a> {
     }
 
     fn complete(&mut self, checkpoint: CheckpointId, kind: BarrierKind) -> Result<(), Failure> {
-        let took = clock::now() - self.triggered_at;
-        self.completed.inc();
-        self.last_id.set(checkpoint.0 as i64);
-        self.duration_ms.set(took.as_millis() as i64);
+        let now = clock::now();
+        let (took, publishing) = (now - self.triggered_at, now - self.published_at);
+        self.published_at = now;
         let bytes: u64 = self.manifest.files().map(|f| f.bytes).sum();
+        self.meters.completed(checkpoint.0, took, publishing, bytes);
+        self.setup.options.progress.completed(checkpoint.0);
         tracing::info!(
             checkpoint = checkpoint.0,
             checkpoint_duration_ms = took.as_secs_f64() * 1000.0,

@@ -1,6 +1,7 @@
 //! The supervisor: runs attempt after attempt until the job has ended, is stopped, or cannot go on.
 
 use super::attempt;
+use super::progress::{Phase, Progress};
 use super::recovery;
 use super::restart::{RestartPolicy, Restarts, Verdict};
 use crate::checkpoint::{Claims, Sequence, Settings};
@@ -10,7 +11,7 @@ use crate::host::{clock, random};
 use crate::model::{Attempt, Failure, JobId};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 /// How a job is run.
@@ -32,6 +33,8 @@ pub struct JobOptions {
     pub channel_capacity: usize,
     /// Where metrics are kept.
     pub metrics: Metrics,
+    /// Where the job tells how far it is.
+    pub progress: Progress,
 }
 
 impl JobOptions {
@@ -46,6 +49,7 @@ impl JobOptions {
             restart: RestartPolicy::default(),
             channel_capacity: 8,
             metrics: Metrics::default(),
+            progress: Progress::default(),
         }
     }
 
@@ -78,18 +82,35 @@ pub struct Outcome {
     pub restarts: u64,
 }
 
-/// Stops a running job with a checkpoint; usable from any thread, and from a signal's.
+/// Ends a running job; usable from any thread, and from a signal's.
 #[derive(Clone, Default)]
-pub struct StopHandle(Arc<AtomicBool>);
+pub struct StopHandle(Arc<AtomicU8>);
+
+/// A stop is asked for. Nothing is 0.
+const STOP: u8 = 1;
+
+/// A cancellation is, which no later stop takes back.
+const CANCEL: u8 = 2;
 
 impl StopHandle {
-    /// Asks for the stop; asking twice is asking once.
+    /// Asks for the end with a checkpoint; asking twice is asking once.
     pub fn stop(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.0.fetch_max(STOP, Ordering::SeqCst);
+    }
+
+    /// Asks for the end without one: what was done since the last checkpoint is aborted, and done again by whoever
+    /// starts the job anew.
+    pub fn cancel(&self) {
+        self.0.fetch_max(CANCEL, Ordering::SeqCst);
+    }
+
+    /// Whether the end without a checkpoint was asked for.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == CANCEL
     }
 
     pub(super) fn is_requested(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        self.0.load(Ordering::SeqCst) >= STOP
     }
 }
 
@@ -143,12 +164,23 @@ fn supervise(setup: &Setup) -> Result<Outcome, Failure> {
         "Restarts of the job within this process.",
         &[("job", &job)],
     );
+    let progress = &setup.options.progress;
     let mut restarts = Restarts::default();
     let mut attempt = Attempt(1);
     loop {
         let started = clock::now();
+        progress.enter(Phase::Starting);
         let failure = match attempt::run(setup, attempt) {
-            Ok(outcome) => return Ok(Outcome { restarts: attempt.0 - 1, ..outcome }),
+            Ok(outcome) => {
+                progress.enter(Phase::Ended);
+                return Ok(Outcome { restarts: attempt.0 - 1, ..outcome });
+            }
+            Err(failure) if setup.stop.is_cancelled() => {
+                recovery::leave_tidy(setup, &failure);
+                progress.enter(Phase::Ended);
+                let checkpoint = progress.seen().checkpoint.unwrap_or(0);
+                return Ok(Outcome { finished: false, checkpoint, restarts: attempt.0 - 1 });
+            }
             Err(failure) if recovery::is_final(&failure) => {
                 recovery::leave_tidy(setup, &failure);
                 return Err(failure);
@@ -173,8 +205,11 @@ fn supervise(setup: &Setup) -> Result<Outcome, Failure> {
             "attempt failed: {failure}"
         );
         restarted.inc();
+        progress.failed(failure.to_string());
+        progress.enter(Phase::Restarting);
         let wake = clock::now() + delay;
         while clock::now() < wake {
+            progress.turned();
             if setup.stop.is_requested() {
                 recovery::leave_tidy(setup, &failure);
                 return Err(failure.at("stopped while waiting for a restart after a failure"));

@@ -18,9 +18,12 @@ mod assembly;
 mod driver;
 mod attempt;
 mod cleaner;
+mod progress;
+mod meters;
 mod job;
 
 pub use exchange::{Partitioner, RouteBy, TypedLink};
 pub use job::{JobOptions, Outcome, StopHandle, run};
+pub use progress::{Phase, Progress, Seen};
 pub use restart::RestartPolicy;
 pub use sided::SidedLink;

@@ -5,28 +5,28 @@ use std::fmt;
 
 /// The arguments that every program which talks to Kafka takes.
 #[derive(Debug, Clone, clap::Args)]
-pub struct KafkaArguments {
+pub(super) struct KafkaArguments {
     /// Kafka brokers, host:port[,host:port…]
     #[arg(long)]
-    pub bootstrap: String,
+    pub(super) bootstrap: String,
     /// A file of librdkafka properties for all clients, NAME=VALUE a line, as config/client.properties shows
-    #[arg(long, value_name = "FILE", value_parser = properties_file)]
-    pub client_properties: Option<Properties>,
+    #[arg(long, value_name = "FILE", value_parser = properties_argument)]
+    pub(super) client_properties: Option<Properties>,
     /// A librdkafka property for all clients, such as security.protocol=sasl_ssl; may be repeated
     #[arg(long = "property", value_name = "NAME=VALUE", value_parser = property)]
-    pub properties: Vec<Property>,
+    pub(super) properties: Vec<Property>,
 }
 
 /// One property; its value may be a secret and is never printed.
 #[derive(Clone)]
-pub struct Property {
-    name: String,
-    value: String,
+pub(super) struct Property {
+    pub(super) name: String,
+    pub(super) value: String,
 }
 
 /// Properties from a file.
 #[derive(Debug, Clone)]
-pub struct Properties(Vec<Property>);
+pub(super) struct Properties(Vec<Property>);
 
 impl fmt::Debug for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,7 +39,12 @@ fn property(text: &str) -> Result<Property, String> {
     Ok(Property { name: name.trim().to_owned(), value: value.to_owned() })
 }
 
-fn properties_file(path: &str) -> Result<Properties, String> {
+fn properties_argument(path: &str) -> Result<Properties, String> {
+    properties_file(path).map(Properties)
+}
+
+/// The properties of a file, NAME=VALUE a line.
+pub(super) fn properties_file(path: &str) -> Result<Vec<Property>, String> {
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
     let mut properties = Vec::new();
     for (number, line) in text.lines().enumerate().map(|(n, line)| (n + 1, line.trim())) {
@@ -47,12 +52,12 @@ fn properties_file(path: &str) -> Result<Properties, String> {
             properties.push(property(line).map_err(|e| format!("line {number}: {e}"))?);
         }
     }
-    Ok(Properties(properties))
+    Ok(properties)
 }
 
 impl KafkaArguments {
     /// The connection; what is given as an argument wins over the file.
-    pub fn connection(&self) -> Connection {
+    pub(super) fn connection(&self) -> Connection {
         let from_file = self.client_properties.iter().flat_map(|file| &file.0);
         let all = from_file.chain(&self.properties);
         all.fold(Connection::new(&self.bootstrap), |c, p| c.property(&p.name, &p.value))

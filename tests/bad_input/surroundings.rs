@@ -60,7 +60,7 @@ fn settings_that_make_no_sense_are_named_all_at_once() {
         "at most 100 failed checkpoints can be tolerated",
     ];
     let wrong = ["--checkpoint-timeout", "1ms", "--retained", "0", "--tolerable-failures", "101"];
-    job.with(&wrong).must_refuse(&problems);
+    job.with(&wrong).start_to_end().must_fail(2, &problems);
     let unknown = job.with(&["--property", "no.such.property=1"]);
     unknown.must_refuse(&["no.such.property"]);
     job.must_finish();
@@ -81,5 +81,5 @@ fn wrong_usage_has_an_exit_code_of_its_own() {
     }
     let mut nameless = job;
     nameless.group = String::new();
-    nameless.must_refuse(&["a job's name must have 1 to 200 bytes, this has 0"]);
+    nameless.start().must_fail(2, &["job.name is missing", "--group"]);
 }

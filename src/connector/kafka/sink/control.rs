@@ -41,11 +41,16 @@ impl<T: Send + Sync + 'static> KafkaSink<T> {
         let pool = Pool::new(ids.collect(), seat.cancelled.clone());
         let subtask = seat.subtask.to_string();
         let committed = seat.metrics.own_counter(
-            "tidegate_transactions_committed_total",
-            "Transactions committed by the process that wrote them.",
-            &[("operator", &seat.uid.0), ("subtask", &subtask)],
+            "tidegate_transactions_total",
+            "Transactions that this process wrote and ended, by how they ended.",
+            &[("operator", &seat.uid.0), ("subtask", &subtask), ("result", "committed")],
         );
-        let writer = Writer::new(sink.clone(), pool.clone(), seat.patience, outbox);
+        let aborted = seat.metrics.own_counter(
+            "tidegate_transactions_total",
+            "Transactions that this process wrote and ended, by how they ended.",
+            &[("operator", &seat.uid.0), ("subtask", &subtask), ("result", "aborted")],
+        );
+        let writer = Writer::new(sink.clone(), pool.clone(), seat.patience, outbox, aborted);
         let committer = Committer::new(sink, pool, committed);
         Ok(SinkParts { writer: Box::new(writer), committer: Box::new(committer) })
     }

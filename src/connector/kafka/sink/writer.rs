@@ -9,6 +9,7 @@ use crate::connector::kafka::raw::{Client, Deadline, ErrorKind, TransactionState
 use crate::connector::{self, SinkWriter};
 use crate::host::clock;
 use crate::model::{CheckpointId, Failure, Record};
+use prometheus::IntCounter;
 use std::time::Duration;
 
 /// One wait for the coordinator; between two it is looked whether the attempt is over.
@@ -30,15 +31,22 @@ pub(super) struct Writer<T> {
     pool: Pool,
     patience: Duration,
     outbox: Outbox<T>,
+    aborted: IntCounter,
     open: Option<Open>,
     last_slot: usize,
     next_sequence: u64,
 }
 
 impl<T> Writer<T> {
-    pub(super) fn new(sink: KafkaSink<T>, pool: Pool, patience: Duration, outbox: Outbox<T>) -> Self {
+    pub(super) fn new(
+        sink: KafkaSink<T>,
+        pool: Pool,
+        patience: Duration,
+        outbox: Outbox<T>,
+        aborted: IntCounter,
+    ) -> Self {
         let last_slot = pool.len() - 1;
-        Self { sink, pool, patience, outbox, open: None, last_slot, next_sequence: 1 }
+        Self { sink, pool, patience, outbox, aborted, open: None, last_slot, next_sequence: 1 }
     }
 
     /// Begins the next transaction.
@@ -134,9 +142,10 @@ impl<T: Send + 'static> SinkWriter<T> for Writer<T> {
 impl<T> Drop for Writer<T> {
     fn drop(&mut self) {
         let Some(Open { slot, lane, .. }) = self.open.take() else { return };
-        if let Err(e) = lane.abort(ABORT) {
+        match lane.abort(ABORT) {
+            Ok(()) => self.aborted.inc(),
             // Fenced, or the brokers are away; whoever starts next aborts it.
-            tracing::debug!(id = self.pool.id(slot), "a transaction is left open: {e}");
+            Err(e) => tracing::debug!(id = self.pool.id(slot), "a transaction is left open: {e}"),
         }
     }
 }

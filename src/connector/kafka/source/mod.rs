@@ -16,6 +16,7 @@ mod start;
 mod reconcile;
 mod breaker;
 mod meters;
+mod lag;
 mod slot;
 mod reader;
 mod trouble;

@@ -7,6 +7,7 @@
 use super::breaker::Refusals;
 use super::decode::{Decoder, RawMessage};
 use super::discovery::Discovery;
+use super::lag::Lag;
 use super::meters::Meters;
 use super::options::{Settings, Undecodable};
 use super::slot::{Slot, State};
@@ -30,6 +31,7 @@ pub(super) struct Reader<T, D> {
     pub(super) flow: Flow<D>,
     pub(super) discovery: Option<Discovery>,
     pub(super) trouble: Trouble,
+    lag: Lag,
     _values: PhantomData<fn() -> T>,
 }
 
@@ -81,9 +83,9 @@ impl<T, D: Decoder<T>> Reader<T, D> {
             complete: Vec::new(),
             problems: Vec::new(),
         };
-        let trouble = Trouble::default();
+        let (trouble, lag) = (Trouble::default(), Lag::start(&settings)?);
         let mut reader =
-            Self { settings, seat, consumer: None, flow, discovery, trouble, _values: PhantomData };
+            Self { settings, seat, consumer: None, flow, discovery, trouble, lag, _values: PhantomData };
         let own = splits.into_iter().filter(|split| owner(split.key(), place.1) == place.0);
         reader.add(own.collect())?;
         Ok(reader)
@@ -94,6 +96,7 @@ impl<T, D: Decoder<T>> Reader<T, D> {
         let first = self.flow.slots.len();
         for split in splits {
             let origin = self.seat.origins.number(&split.topic, split.partition);
+            self.lag.add(&self.seat.metrics, &self.settings.group, &split);
             let meters = Meters::new(&self.seat.metrics, &self.settings.group, &split.topic);
             self.flow.slots.push(Slot::new(split, origin, meters));
         }
@@ -121,6 +124,15 @@ impl<T, D: Decoder<T>> Reader<T, D> {
             }
         };
         consumer.assign(&positions).map_err(|e| Failure::restart(format!("assigning partitions: {e}")))
+    }
+
+    /// Tells how far each partition is.
+    fn tell_lag(&self) {
+        if self.flow.served {
+            for (at, slot) in self.flow.slots.iter().enumerate() {
+                self.lag.reached(at, (slot.state != State::Released).then_some(slot.split.next));
+            }
+        }
     }
 
     fn has_ended(&self) -> bool {
@@ -173,6 +185,7 @@ impl<T: Send, D: Decoder<T>> SourceReader<T> for Reader<T, D> {
         }
         self.end_complete()?;
         self.solve_problems()?;
+        self.tell_lag();
         Ok(if self.flow.handed_out { Polled::Some } else { Polled::Idle })
     }
 

@@ -1,0 +1,225 @@
+//! A job as a service: the reference configuration, real Prometheus, health that follows what happens, commands over
+//! HTTP, and SIGTERM without loss or repetition.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "a test measures real time")]
+
+mod support;
+
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Cluster, PATIENCE, Scene};
+use tidegate_tools::program::Program;
+
+/// What the job's log calls the address.
+const LISTENS: &str = "metrics, health and commands over HTTP";
+
+/// A scene whose job has the reference file under its flags, and a log for machines.
+fn scene(scene: Scene) -> Scene {
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/tidegate.toml");
+    scene.flag("config", config.to_str().unwrap()).flag("log-format", "json")
+}
+
+/// Starts the job; where it serves HTTP.
+fn start(scene: &Scene) -> (Program, String) {
+    let before = scene.times_logged(LISTENS);
+    let program = scene.start();
+    scene.until("the address", || scene.times_logged(LISTENS) > before);
+    let log = std::fs::read_to_string(scene.job.log()).unwrap();
+    let line = log.lines().rfind(|line| line.contains(LISTENS)).unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
+    (program, line["address"].as_str().unwrap().to_owned())
+}
+
+/// One request; status and body.
+fn ask(address: &str, method: &str, path: &str, headers: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}content-length: 0\r\n\r\n")
+        .ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let status = text.split(' ').nth(1)?.parse().ok()?;
+    Some((status, text.split_once("\r\n\r\n")?.1.to_owned()))
+}
+
+fn get(address: &str, path: &str) -> (u16, String) {
+    ask(address, "GET", path, "").unwrap_or_else(|| panic!("{address}{path} does not answer"))
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !test() {
+        assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Runs promtool on what is exposed.
+fn lint(exposed: &str) {
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    promtool.stdin.take().unwrap().write_all(exposed.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let words =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && words.trim().is_empty(), "promtool: {words}\n{exposed}");
+}
+
+/// A real Prometheus that scrapes one address every second.
+struct Prometheus {
+    child: Child,
+    address: String,
+}
+
+impl Prometheus {
+    fn start(folder: &Path, target: &str) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (address, config) = (format!("127.0.0.1:{port}"), folder.join("prometheus.yml"));
+        let text = format!(
+            "global: {{scrape_interval: 1s}}\nscrape_configs:\n- job_name: tidegate\n  static_configs: [{{targets: ['{target}']}}]\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        let log = std::fs::File::create(folder.join("prometheus.log")).unwrap();
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", folder.join("prometheus").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self { child, address }
+    }
+
+    /// The value of an expression with one result.
+    fn value(&self, expression: &str) -> Option<f64> {
+        let escaped: String = expression.bytes().map(|b| format!("%{b:02x}")).collect();
+        let (_, body) = ask(&self.address, "GET", &format!("/api/v1/query?query={escaped}"), "")?;
+        // The body may come in chunks: the answer begins at its first brace.
+        let body = body.get(body.find('{')?..=body.rfind('}')?)?;
+        let answer: Value = serde_json::from_str(body).ok()?;
+        answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_job_is_scraped_stopped_over_http_and_goes_on_without_loss_or_repetition() {
+    let mut scene = scene(Scene::new("service", 2)).feed(2000);
+    let (mut program, address) = start(&scene);
+    let prometheus = Prometheus::start(&scene.job.folder, &address);
+    wait_for("the job to be ready", || get(&address, "/readyz").0 == 200);
+    assert_eq!(get(&address, "/healthz").0, 200);
+    wait_for("Prometheus to see checkpoints", || {
+        prometheus.value("tidegate_checkpoints_completed_total").is_some_and(|n| n >= 3.0)
+    });
+    let expressions = [
+        "up",
+        "sum(tidegate_operator_records_in_total{operator='count'})",
+        "sum(tidegate_operator_records_out_total{operator='clicks'})",
+        "sum(tidegate_operator_records_in_total{operator='counts'})",
+        "sum(tidegate_source_records_total)",
+        "sum(tidegate_transactions_total{result='committed'})",
+        "tidegate_checkpoint_duration_seconds_count",
+        "tidegate_checkpoint_phase_seconds_count{phase='publish'}",
+        "tidegate_checkpoint_phase_seconds_count{phase='commit'}",
+        "tidegate_transaction_deadline_seconds",
+        "tidegate_job_running",
+        "tidegate_build_info",
+        "process_resident_memory_bytes",
+    ];
+    for expression in expressions {
+        wait_for(expression, || prometheus.value(expression).is_some_and(|value| value > 0.0));
+    }
+    for expression in [
+        "count(tidegate_source_lag_records) == 4",
+        "count(tidegate_source_high_watermark_lag_records) == 4",
+        "tidegate_checkpoint_age_seconds < 60",
+        "tidegate_restarts_total == 0",
+        "sum(tidegate_checkpoints_failed_total) < 3",
+    ] {
+        wait_for(expression, || prometheus.value(expression).is_some());
+    }
+    lint(&get(&address, "/metrics").1);
+
+    assert_eq!(ask(&address, "POST", "/v1/stop", "origin: http://page\r\n").unwrap().0, 403);
+    assert_eq!(get(&address, "/v1/operations/unknown").0, 404);
+    assert_eq!(get(&address, "/v1/stop").0, 405);
+    let (status, body) = ask(&address, "POST", "/v1/stop", "").unwrap();
+    assert_eq!(status, 202, "{body}");
+    let id = json(&body)["id"].as_str().unwrap().to_owned();
+    let mut last = Value::Null;
+    wait_for("the stop", || {
+        last = json(&get(&address, &format!("/v1/operations/{id}")).1);
+        last["state"] != "running"
+    });
+    assert_eq!(last["state"], "succeeded", "{last}");
+    assert!(last["checkpoint"].as_u64().unwrap() > 0, "{last}");
+    assert!(program.wait(PATIENCE).unwrap().success(), "log {}", scene.log());
+
+    let (mut program, _) = start(&scene);
+    scene.wait_for_progress();
+    program.stop(PATIENCE).unwrap();
+    let (program, _) = start(&scene);
+    scene.wait_for_progress();
+    scene.drain(program);
+    drop(prometheus);
+    let log = std::fs::read_to_string(scene.job.log()).unwrap();
+    let objects = log.lines().filter(|line| line.starts_with('{')).map(json).count();
+    assert!(objects > 10, "the log is one object a line");
+    scene.judge();
+}
+
+#[test]
+fn a_cancelled_job_ends_without_a_checkpoint_and_goes_on_from_its_last() {
+    let mut scene = scene(Scene::new("service-cancel", 1)).feed(2000);
+    let (mut program, address) = start(&scene);
+    scene.wait_for_progress();
+    let (status, body) = ask(&address, "POST", "/v1/cancel", "").unwrap();
+    assert_eq!(status, 202, "{body}");
+    assert!(program.wait(PATIENCE).unwrap().success(), "log {}", scene.log());
+    assert!(scene.has_logged("cancelled with checkpoint"), "log {}", scene.log());
+    let (program, _) = start(&scene);
+    scene.wait_for_progress();
+    scene.drain(program);
+    scene.judge();
+}
+
+#[test]
+fn readiness_follows_the_job_and_liveness_does_not_follow_the_brokers() {
+    let cluster = Cluster::up("service", &["--transaction-version", "2"]);
+    let mut scene =
+        scene(Scene::at(&cluster.bootstrap, "service-ready", 1)).flag("checkpoint-timeout", "3s").feed(2000);
+    let (program, address) = start(&scene);
+    wait_for("the job to be ready", || get(&address, "/readyz").0 == 200);
+    scene.wait_for_progress();
+    cluster.pause(1);
+    wait_for("the job not to be ready", || get(&address, "/readyz").0 == 503);
+    let reason = json(&get(&address, "/readyz").1)["reason"].as_str().unwrap_or_default().to_owned();
+    assert!(!reason.is_empty(), "it says why");
+    assert_eq!(get(&address, "/healthz").0, 200);
+    cluster.resume(1);
+    wait_for("the job to be ready again", || get(&address, "/readyz").0 == 200);
+    scene.drain(program);
+    scene.judge();
+}
