@@ -99,7 +99,8 @@ pub(super) fn merge(
             Err(e) => return Err(vec![format!("{key}: {e}")]),
         };
     }
-    let merged = builder.build().and_then(|config| config.try_deserialize::<config::Value>());
+    // Deserialized, values would have forgotten where they are from.
+    let merged = builder.build().map(|config| config.cache);
     match merged {
         Ok(tree) if problems.is_empty() => Ok(Reading::of(tree)),
         Ok(_) => Err(problems),
