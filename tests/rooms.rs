@@ -46,7 +46,9 @@ const WALLS: &[(&[&str], &[&str])] = &[
     (&["std", "thread", "scope"], &["host"]),
     (&["std", "thread", "Builder"], &["host"]),
     (&["clap"], &["service", "main.rs"]),
-    (&["config"], &["service"]),
+    // By its types: many a variable is called config.
+    (&["config", "Config"], &["service"]),
+    (&["config", "Value"], &["service"]),
     (&["axum"], &["service"]),
 ];
 
