@@ -25,6 +25,8 @@ pub enum Cause {
     Checkpoint,
     /// Pending transactions were resolved or replaced; the state is that of the manifest before.
     Resolution,
+    /// The job was cancelled and its checkpoints deleted; there is no state.
+    Cancelled,
 }
 
 /// One named operator state of one subtask.

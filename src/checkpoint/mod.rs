@@ -13,12 +13,18 @@ mod redistribute;
 mod restore;
 mod rewrite;
 mod settings;
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod histories;
+#[cfg(test)]
+mod exploration;
 
 pub use error::Error;
 pub use manifest::{Cause, InFlight, Manifest, OperatorSnapshot, OperatorState, SubtaskSnapshot};
-pub use protocol::{Action, Event, Protocol};
+pub use protocol::{Action, Event, Protocol, SavepointRequest};
 pub use restore::{Planned, RestorePlan, SubtaskRestore, plan};
 pub use retention::{Deletions, Held, orphans, superseded};
 pub use rewrite::{Write, rewrite};
 pub use sequence::{Claims, Publication, Sequence};
-pub use settings::Settings;
+pub use settings::{Mode, OnCancellation, Settings};

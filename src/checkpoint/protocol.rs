@@ -7,24 +7,37 @@
 //! Each pending checkpoint is one [`Phase`], and every variant says what it waits for:
 //!
 //! ```text
-//!            trigger               all acknowledged            manifest published
-//!   (none) ----------> Waiting ------------------> Publishing -------------------> complete
-//!                         | declined, timed out        | refused by the store
-//!                         v                            v
-//!                      failed: tolerated so many times in a row, then the attempt fails
+//!            trigger               all acknowledged          its turn             manifest published
+//!   (none) ----------> Waiting ------------------> Ready -------------> Publishing -----------------> complete
+//!                         | declined, timed out      | a newer one          | refused by the store
+//!                         |                          | is complete          |
+//!                         v                          v                      v
+//!                      failed: tolerated          subsumed            failed: as on the left
+//!                      so many times in a row,
+//!                      then the attempt fails
 //! ```
 //!
-//! While a publication is under way nothing newer is published and none of its files is deleted. After a *last*
-//! checkpoint nothing is triggered any more.
+//! Several may be pending. One publication is under way at a time, of the newest that is ready, so that what is
+//! published only grows; while it is under way none of its files is deleted. A complete checkpoint subsumes all older
+//! ones: what they prepared is listed by the newer one too, since nobody has committed it.
+//!
+//! A *savepoint* goes the same way with a place of its own: it neither subsumes nor is subsumed, permits no commit
+//! unless it is also the last checkpoint, and its failure counts for nothing. After a *last* checkpoint nothing is
+//! triggered any more.
 
 use crate::model::{Attempt, BarrierKind, CheckpointId, TaskId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::Settings;
+use super::sequence::RESERVE;
+
+/// Which savepoint that somebody has asked for, by the number that he polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SavepointRequest(pub u64);
 
 /// What happened.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event {
     /// Time has passed.
     Tick,
@@ -48,7 +61,7 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// The manifest is in the sequence.
+    /// The manifest is in the sequence, or in its savepoint.
     Published {
         /// Which checkpoint.
         checkpoint: CheckpointId,
@@ -62,6 +75,13 @@ pub enum Event {
     },
     /// The job shall end with a checkpoint: it was told to, or every source is at its end.
     EndRequested,
+    /// A savepoint shall be taken; with `stop` it is the job's last checkpoint too, unless it fails.
+    SavepointRequested {
+        /// Which.
+        request: SavepointRequest,
+        /// Whether the job shall end with it.
+        stop: bool,
+    },
 }
 
 /// What to do about it.
@@ -73,6 +93,8 @@ pub enum Action {
         checkpoint: CheckpointId,
         /// What follows the barrier.
         kind: BarrierKind,
+        /// The savepoint that it is for.
+        savepoint: Option<SavepointRequest>,
     },
     /// Publish the manifest.
     Publish {
@@ -85,6 +107,13 @@ pub enum Action {
         checkpoint: CheckpointId,
         /// Whether it was the last.
         kind: BarrierKind,
+        /// The savepoint that it is for; unless it is the last checkpoint too, nothing may be committed for it.
+        savepoint: Option<SavepointRequest>,
+    },
+    /// A newer checkpoint is complete: this one is not needed any more, its files may be deleted.
+    Subsume {
+        /// Which checkpoint.
+        checkpoint: CheckpointId,
     },
     /// The checkpoint has failed; its files may be deleted.
     GiveUp {
@@ -92,6 +121,8 @@ pub enum Action {
         checkpoint: CheckpointId,
         /// What followed its barrier.
         kind: BarrierKind,
+        /// The savepoint that it was for.
+        savepoint: Option<SavepointRequest>,
         /// Why.
         reason: String,
     },
@@ -102,6 +133,13 @@ pub enum Action {
         /// Who sent it.
         task: TaskId,
     },
+    /// The savepoint is not taken.
+    RefuseSavepoint {
+        /// Which.
+        request: SavepointRequest,
+        /// Why.
+        reason: &'static str,
+    },
     /// Too many checkpoints failed in a row: go back to the last complete one.
     FailAttempt {
         /// Why.
@@ -109,24 +147,26 @@ pub enum Action {
     },
 }
 
-/// What the pending checkpoint waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a pending checkpoint waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
     /// Acknowledgements of these tasks, until the deadline.
     Waiting { missing: BTreeSet<TaskId>, deadline: Instant },
+    /// Another publication to end.
+    Ready,
     /// The store's word on the manifest.
     Publishing,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Pending {
-    checkpoint: CheckpointId,
     kind: BarrierKind,
+    savepoint: Option<SavepointRequest>,
     phase: Phase,
 }
 
 /// The coordinator of one attempt.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Protocol {
     settings: Settings,
     attempt: Attempt,
@@ -135,9 +175,11 @@ pub struct Protocol {
     /// Ids from here on are not reserved.
     reserved: CheckpointId,
     next_trigger: Instant,
-    pending: Option<Pending>,
+    pending: BTreeMap<CheckpointId, Pending>,
     failures_in_a_row: u32,
     end_requested: bool,
+    /// A savepoint that is not yet triggered, and whether the job ends with it.
+    savepoint_requested: Option<(SavepointRequest, bool)>,
     ended: bool,
 }
 
@@ -160,35 +202,29 @@ impl Protocol {
             next_id: first_id,
             reserved,
             next_trigger,
-            pending: None,
+            pending: BTreeMap::new(),
             failures_in_a_row: 0,
             end_requested: false,
+            savepoint_requested: None,
             ended: false,
         }
     }
 
-    /// The next id that would be given.
-    pub fn next_id(&self) -> CheckpointId {
-        self.next_id
-    }
-
     /// When the next [`Event::Tick`] can change anything, seen from `now`.
     pub fn next_wake(&self, now: Instant) -> Duration {
-        let at = match &self.pending {
-            Some(Pending { phase: Phase::Waiting { deadline, .. }, .. }) => *deadline,
-            Some(_) => now + self.settings.timeout,
-            None if self.ended => now + self.settings.timeout,
-            None => self.next_trigger,
-        };
+        let deadlines = self.pending.values().filter_map(|p| match p.phase {
+            Phase::Waiting { deadline, .. } => Some(deadline),
+            Phase::Ready | Phase::Publishing => None,
+        });
+        let trigger = self.has_room().then_some(self.next_trigger);
+        let at = deadlines.chain(trigger).min().unwrap_or(now + self.settings.timeout);
         at.saturating_duration_since(now)
     }
 
-    /// The tasks that the pending checkpoint waits for.
-    pub fn missing(&self) -> Vec<TaskId> {
-        match &self.pending {
-            Some(Pending { phase: Phase::Waiting { missing, .. }, .. }) => missing.iter().copied().collect(),
-            _ => Vec::new(),
-        }
+    /// Whether the checkpoint is pending and waits for this task.
+    pub fn waits_for(&self, checkpoint: CheckpointId, task: TaskId) -> bool {
+        matches!(self.pending.get(&checkpoint), Some(Pending { phase: Phase::Waiting { missing, .. }, .. })
+            if missing.contains(&task))
     }
 
     /// Takes an event at a moment, returns what is to be done, in this order.
@@ -200,69 +236,111 @@ impl Protocol {
                 self.end_requested = true;
                 self.next_trigger = now;
             }
-            Event::Acknowledged { attempt, checkpoint, task } => {
-                if !self.concerns(attempt, checkpoint, task) {
-                    actions.push(Action::Refuse { checkpoint, task });
-                } else if let Some(Pending { phase, .. }) = &mut self.pending
-                    && let Phase::Waiting { missing, .. } = phase
-                {
-                    missing.remove(&task);
-                    if missing.is_empty() {
-                        *phase = Phase::Publishing;
-                        actions.push(Action::Publish { checkpoint });
+            Event::SavepointRequested { request, stop } => {
+                let busy = self.savepoint_requested.is_some()
+                    || self.pending.values().any(|p| p.savepoint.is_some());
+                let ending = self.ended || self.pending.values().any(|p| p.kind == BarrierKind::Last);
+                match (busy, ending) {
+                    (true, _) => {
+                        let reason = "another savepoint is being taken; ask again when it is done";
+                        actions.push(Action::RefuseSavepoint { request, reason });
                     }
+                    (_, true) => {
+                        let reason = "the job is ending";
+                        actions.push(Action::RefuseSavepoint { request, reason });
+                    }
+                    _ => self.savepoint_requested = Some((request, stop)),
                 }
             }
+            Event::Acknowledged { attempt, checkpoint, task } => {
+                self.acknowledged(attempt, checkpoint, task, &mut actions);
+            }
             Event::Declined { attempt, checkpoint, task, reason } => {
-                if self.concerns(attempt, checkpoint, task) {
-                    self.fail(format!("task {task}: {reason}"), now, &mut actions);
+                if attempt == self.attempt && self.waits_for(checkpoint, task) {
+                    self.fail(checkpoint, format!("task {task}: {reason}"), now, &mut actions);
                 } else {
                     actions.push(Action::Refuse { checkpoint, task });
                 }
             }
-            Event::Published { checkpoint } => {
-                let pending = self.take_publishing(checkpoint);
-                self.failures_in_a_row = 0;
-                self.reserved = CheckpointId(self.reserved.0.max(checkpoint.0 + 1 + 100));
-                self.next_trigger = self.next_trigger.max(now + self.settings.minimum_pause);
-                if pending.kind == BarrierKind::Last {
-                    self.ended = true;
-                }
-                actions.push(Action::Complete { checkpoint, kind: pending.kind });
-            }
+            Event::Published { checkpoint } => self.published(checkpoint, now, &mut actions),
             Event::NotPublished { checkpoint, reason } => {
-                let pending = self.take_publishing(checkpoint);
-                self.pending = Some(pending);
-                self.fail(reason, now, &mut actions);
+                self.must_be_publishing(checkpoint);
+                self.fail(checkpoint, reason, now, &mut actions);
             }
         }
         self.expire(now, &mut actions);
+        self.publish_next(&mut actions);
         self.trigger(now, &mut actions);
         actions
     }
 
-    fn concerns(&self, attempt: Attempt, checkpoint: CheckpointId, task: TaskId) -> bool {
-        attempt == self.attempt
-            && matches!(&self.pending, Some(Pending { checkpoint: c, phase: Phase::Waiting { missing, .. }, .. })
-                if *c == checkpoint && missing.contains(&task))
+    fn acknowledged(
+        &mut self,
+        attempt: Attempt,
+        checkpoint: CheckpointId,
+        task: TaskId,
+        actions: &mut Vec<Action>,
+    ) {
+        if attempt == self.attempt
+            && let Some(Pending { phase, .. }) = self.pending.get_mut(&checkpoint)
+            && let Phase::Waiting { missing, .. } = phase
+            && missing.remove(&task)
+        {
+            if missing.is_empty() {
+                *phase = Phase::Ready;
+            }
+        } else {
+            actions.push(Action::Refuse { checkpoint, task });
+        }
+    }
+
+    fn published(&mut self, checkpoint: CheckpointId, now: Instant, actions: &mut Vec<Action>) {
+        self.must_be_publishing(checkpoint);
+        let pending = self.pending.remove(&checkpoint).expect("what is being published is pending");
+        let Pending { kind, savepoint, .. } = pending;
+        let is_checkpoint = savepoint.is_none() || kind == BarrierKind::Last;
+        if is_checkpoint {
+            self.failures_in_a_row = 0;
+            self.reserved = CheckpointId(self.reserved.0.max(checkpoint.0 + 1 + RESERVE));
+            self.next_trigger = self.next_trigger.max(now + self.settings.minimum_pause);
+        }
+        actions.push(Action::Complete { checkpoint, kind, savepoint });
+        if is_checkpoint {
+            let (older, newer) = std::mem::take(&mut self.pending)
+                .into_iter()
+                .partition(|(id, p)| *id < checkpoint && p.savepoint.is_none());
+            self.pending = newer;
+            let subsumed: BTreeMap<CheckpointId, Pending> = older;
+            actions.extend(subsumed.into_keys().map(|checkpoint| Action::Subsume { checkpoint }));
+        }
+        if kind == BarrierKind::Last {
+            self.ended = true;
+            let late: Vec<CheckpointId> = self.pending.keys().copied().collect();
+            for savepoint in late {
+                self.fail(savepoint, "the job has ended before it".to_owned(), now, actions);
+            }
+        }
     }
 
     /// # Panics
     /// If that checkpoint is not being published: only the driver sends these events, once for each `Publish`.
-    fn take_publishing(&mut self, checkpoint: CheckpointId) -> Pending {
-        match self.pending.take() {
-            Some(p) if p.checkpoint == checkpoint && p.phase == Phase::Publishing => p,
-            other => panic!("checkpoint {checkpoint} was published, but pending is {other:?}"),
-        }
+    fn must_be_publishing(&self, checkpoint: CheckpointId) {
+        let pending = self.pending.get(&checkpoint);
+        assert!(
+            pending.is_some_and(|p| p.phase == Phase::Publishing),
+            "the publication of checkpoint {checkpoint} is answered, but it is {pending:?}"
+        );
     }
 
-    fn fail(&mut self, reason: String, now: Instant, actions: &mut Vec<Action>) {
-        let Some(pending) = self.pending.take() else { return };
+    fn fail(&mut self, checkpoint: CheckpointId, reason: String, now: Instant, actions: &mut Vec<Action>) {
+        let Some(Pending { kind, savepoint, .. }) = self.pending.remove(&checkpoint) else { return };
+        actions.push(Action::GiveUp { checkpoint, kind, savepoint, reason: reason.clone() });
+        if savepoint.is_some() {
+            return;
+        }
         self.failures_in_a_row += 1;
         self.next_trigger = self.next_trigger.max(now + self.settings.minimum_pause);
-        let (checkpoint, kind) = (pending.checkpoint, pending.kind);
-        actions.push(Action::GiveUp { checkpoint, kind, reason: reason.clone() });
-        if self.failures_in_a_row > self.settings.tolerable_failures {
+        if self.failures_in_a_row > self.settings.tolerable_failures && !self.ended {
             self.ended = true;
             let reason = format!(
                 "{} checkpoints in a row have failed and {} are tolerated; the last was {checkpoint}: {reason}",
@@ -273,34 +351,66 @@ impl Protocol {
     }
 
     fn expire(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        if let Some(Pending { phase: Phase::Waiting { missing, deadline }, .. }) = &self.pending
-            && now >= *deadline
-        {
-            let waits: Vec<String> = missing.iter().map(ToString::to_string).collect();
-            let reason =
-                format!("not acknowledged within {:?} by task {}", self.settings.timeout, waits.join(", "));
-            self.fail(reason, now, actions);
+        let late = |(id, p): (&CheckpointId, &Pending)| match &p.phase {
+            Phase::Waiting { missing, deadline } if now >= *deadline => {
+                let waits: Vec<String> = missing.iter().map(ToString::to_string).collect();
+                Some((*id, waits.join(", ")))
+            }
+            _ => None,
+        };
+        let late: Vec<(CheckpointId, String)> = self.pending.iter().filter_map(late).collect();
+        for (checkpoint, waits) in late {
+            let reason = format!("not acknowledged within {:?} by task {waits}", self.settings.timeout);
+            self.fail(checkpoint, reason, now, actions);
         }
     }
 
+    /// One publication at a time: a savepoint first, which nothing newer makes superfluous, else the newest.
+    fn publish_next(&mut self, actions: &mut Vec<Action>) {
+        if self.ended || self.pending.values().any(|p| p.phase == Phase::Publishing) {
+            return;
+        }
+        let ready = self.pending.iter_mut().filter(|(_, p)| p.phase == Phase::Ready);
+        let next = ready.max_by_key(|(id, p)| (p.savepoint.is_some(), **id));
+        if let Some((checkpoint, pending)) = next {
+            pending.phase = Phase::Publishing;
+            actions.push(Action::Publish { checkpoint: *checkpoint });
+        }
+    }
+
+    /// Whether one more checkpoint may be under way.
+    fn has_room(&self) -> bool {
+        !self.ended
+            && self.pending.len() < self.settings.maximum_concurrent as usize
+            && self.pending.values().all(|p| p.kind != BarrierKind::Last)
+    }
+
     fn trigger(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        if self.ended || self.pending.is_some() || now < self.next_trigger {
-            return;
+        while self.has_room() {
+            // Somebody waits for a savepoint: it does not wait for the interval.
+            let (kind, savepoint) = match self.savepoint_requested.take() {
+                Some((request, true)) => (BarrierKind::Last, Some(request)),
+                Some((request, false)) => (BarrierKind::Periodic, Some(request)),
+                None if now < self.next_trigger => return,
+                None if self.end_requested => (BarrierKind::Last, None),
+                None => (BarrierKind::Periodic, None),
+            };
+            let checkpoint = self.next_id;
+            if checkpoint >= self.reserved {
+                self.ended = true;
+                let reason = format!("checkpoint ids up to {checkpoint} are used up without a publication");
+                actions.push(Action::FailAttempt { reason });
+                return;
+            }
+            self.next_id = checkpoint.next();
+            if savepoint.is_none() {
+                // Counted from the trigger itself: a late one is not followed by a burst.
+                self.next_trigger = now + self.settings.interval;
+            }
+            let phase = Phase::Waiting { missing: self.tasks.clone(), deadline: now + self.settings.timeout };
+            self.pending.insert(checkpoint, Pending { kind, savepoint, phase });
+            actions.push(Action::Trigger { checkpoint, kind, savepoint });
         }
-        let checkpoint = self.next_id;
-        if checkpoint >= self.reserved {
-            self.ended = true;
-            let reason = format!("checkpoint ids up to {checkpoint} are used up without a publication");
-            actions.push(Action::FailAttempt { reason });
-            return;
-        }
-        self.next_id = checkpoint.next();
-        // Counted from the trigger itself: a late one is not followed by a burst.
-        self.next_trigger = now + self.settings.interval;
-        let kind = if self.end_requested { BarrierKind::Last } else { BarrierKind::Periodic };
-        let phase = Phase::Waiting { missing: self.tasks.clone(), deadline: now + self.settings.timeout };
-        self.pending = Some(Pending { checkpoint, kind, phase });
-        actions.push(Action::Trigger { checkpoint, kind });
     }
 }
 

@@ -1,9 +1,8 @@
-//! Tables for the expected paths, random histories for the rest.
+//! Tables for the expected paths; `histories` and `exploration` see to the rest.
 
 use super::*;
 use crate::host::clock;
 use crate::model::SubtaskIndex;
-use proptest::prelude::*;
 
 const A: TaskId = TaskId { chain: 0, subtask: SubtaskIndex(0) };
 const B: TaskId = TaskId { chain: 1, subtask: SubtaskIndex(0) };
@@ -19,6 +18,14 @@ fn ack(checkpoint: u64, task: TaskId) -> Event {
     Event::Acknowledged { attempt: Attempt(1), checkpoint: CheckpointId(checkpoint), task }
 }
 
+fn trigger(checkpoint: u64, kind: BarrierKind) -> Action {
+    Action::Trigger { checkpoint: CheckpointId(checkpoint), kind, savepoint: None }
+}
+
+fn complete(checkpoint: u64, kind: BarrierKind) -> Action {
+    Action::Complete { checkpoint: CheckpointId(checkpoint), kind, savepoint: None }
+}
+
 #[test]
 fn a_checkpoint_is_complete_only_after_its_manifest() {
     let t0 = clock::now();
@@ -26,14 +33,14 @@ fn a_checkpoint_is_complete_only_after_its_manifest() {
     assert!(p.step(Event::Tick, t0).is_empty());
     let seven = CheckpointId(7);
     let at = t0 + SECOND;
-    assert_eq!(p.step(Event::Tick, at), [Action::Trigger { checkpoint: seven, kind: BarrierKind::Periodic }]);
+    assert_eq!(p.step(Event::Tick, at), [trigger(7, BarrierKind::Periodic)]);
     assert!(p.step(ack(7, A), at).is_empty());
     assert_eq!(p.step(ack(7, A), at), [Action::Refuse { checkpoint: seven, task: A }], "twice");
     assert_eq!(p.step(ack(7, B), at), [Action::Publish { checkpoint: seven }]);
     assert!(p.step(Event::Tick, at + 100 * SECOND).is_empty(), "no time-out and no trigger while publishing");
     let done = p.step(Event::Published { checkpoint: seven }, at + 100 * SECOND);
-    assert_eq!(done[0], Action::Complete { checkpoint: seven, kind: BarrierKind::Periodic });
-    assert_eq!(done[1], Action::Trigger { checkpoint: CheckpointId(8), kind: BarrierKind::Periodic });
+    assert_eq!(done[0], complete(7, BarrierKind::Periodic));
+    assert_eq!(done[1], trigger(8, BarrierKind::Periodic));
     assert_eq!(done.len(), 2, "one trigger, not a hundred");
 }
 
@@ -97,7 +104,7 @@ fn a_timeout_names_who_is_missing() {
 fn nothing_follows_the_last_checkpoint_unless_it_fails() {
     let t0 = clock::now();
     let mut p = protocol(t0);
-    let last = |n| Action::Trigger { checkpoint: CheckpointId(n), kind: BarrierKind::Last };
+    let last = |n| trigger(n, BarrierKind::Last);
     assert_eq!(p.step(Event::EndRequested, t0), [last(7)], "at once");
     let actions = p.step(
         Event::Declined { attempt: Attempt(1), checkpoint: CheckpointId(7), task: A, reason: "x".into() },
@@ -108,89 +115,94 @@ fn nothing_follows_the_last_checkpoint_unless_it_fails() {
     p.step(ack(8, A), t0 + SECOND);
     p.step(ack(8, B), t0 + SECOND);
     let done = p.step(Event::Published { checkpoint: CheckpointId(8) }, t0 + SECOND);
-    assert_eq!(done, [Action::Complete { checkpoint: CheckpointId(8), kind: BarrierKind::Last }]);
+    assert_eq!(done, [complete(8, BarrierKind::Last)]);
     assert!(p.step(Event::Tick, t0 + 1000 * SECOND).is_empty());
 }
 
-#[derive(Debug, Clone)]
-enum Move {
-    Wait(u8),
-    Ack(u8, bool, bool),
-    Decline(u8, bool),
-    Answer(bool),
-    End,
+/// Three at once, with all tasks' acknowledgements of a checkpoint in one call.
+fn concurrent(now: Instant) -> Protocol {
+    let mut p = protocol(now);
+    p.settings.maximum_concurrent = 3;
+    p
 }
 
-fn moves() -> impl Strategy<Value = Move> {
-    prop_oneof![
-        (0u8..8).prop_map(Move::Wait),
-        (0u8..4, any::<bool>(), prop::bool::weighted(0.9)).prop_map(|(b, t, a)| Move::Ack(b, t, a)),
-        (0u8..4, any::<bool>()).prop_map(|(b, t)| Move::Decline(b, t)),
-        prop::bool::weighted(0.8).prop_map(Move::Answer),
-        Just(Move::End),
-    ]
+fn ack_all(p: &mut Protocol, checkpoint: u64, now: Instant) -> Vec<Action> {
+    let mut actions = p.step(ack(checkpoint, A), now);
+    actions.extend(p.step(ack(checkpoint, B), now));
+    actions
 }
 
-proptest! {
-    /// In any history: ids only grow, one checkpoint at a time, complete only after its own publication with
-    /// every acknowledgement given, and nothing at all after the end.
-    #[test]
-    fn any_history_keeps_the_invariants(history in prop::collection::vec(moves(), 1..200)) {
-        let mut now = clock::now();
-        let mut p = protocol(now);
-        let (mut newest, mut open, mut publishing) = (0u64, None::<u64>, None::<u64>);
-        let mut acked: BTreeSet<TaskId> = BTreeSet::new();
-        let mut over = false;
-        for m in history {
-            let task = |t| if t { A } else { B };
-            let mut answered = None;
-            let actions = match m {
-                Move::Wait(s) => { now += SECOND * u32::from(s); p.step(Event::Tick, now) }
-                Move::Ack(back, t, fresh) => {
-                    let id = newest.saturating_sub(u64::from(back));
-                    let attempt = Attempt(u64::from(fresh));
-                    if fresh && open == Some(id) && publishing.is_none() { acked.insert(task(t)); }
-                    p.step(Event::Acknowledged { attempt, checkpoint: CheckpointId(id), task: task(t) }, now)
-                }
-                Move::Decline(back, t) => {
-                    let checkpoint = CheckpointId(newest.saturating_sub(u64::from(back)));
-                    p.step(Event::Declined { attempt: Attempt(1), checkpoint, task: task(t), reason: "no".into() }, now)
-                }
-                Move::Answer(good) => {
-                    let Some(id) = publishing.take() else { continue };
-                    let checkpoint = CheckpointId(id);
-                    answered = good.then_some(id);
-                    if good { p.step(Event::Published { checkpoint }, now) }
-                    else { p.step(Event::NotPublished { checkpoint, reason: "no".into() }, now) }
-                }
-                Move::End => p.step(Event::EndRequested, now),
-            };
-            for action in actions {
-                match action {
-                    Action::Trigger { checkpoint, .. } => {
-                        prop_assert!(!over && open.is_none() && checkpoint.0 > newest);
-                        newest = checkpoint.0;
-                        open = Some(newest);
-                        acked.clear();
-                    }
-                    Action::Publish { checkpoint } => {
-                        prop_assert_eq!(open, Some(checkpoint.0));
-                        prop_assert_eq!(acked.len(), 2);
-                        publishing = Some(checkpoint.0);
-                    }
-                    Action::Complete { checkpoint, kind } => {
-                        prop_assert_eq!(answered.take(), Some(checkpoint.0));
-                        open = None;
-                        over |= kind == BarrierKind::Last;
-                    }
-                    Action::GiveUp { checkpoint, .. } => {
-                        prop_assert_eq!(open.take(), Some(checkpoint.0));
-                        prop_assert!(publishing.is_none());
-                    }
-                    Action::FailAttempt { .. } => over = true,
-                    Action::Refuse { .. } => {}
-                }
-            }
-        }
+#[test]
+fn as_many_are_under_way_as_allowed() {
+    let t0 = clock::now();
+    let mut p = concurrent(t0);
+    for n in 0..3 {
+        let at = t0 + (n + 1) * SECOND;
+        assert_eq!(p.step(Event::Tick, at), [trigger(7 + u64::from(n), BarrierKind::Periodic)]);
     }
+    assert!(p.step(Event::Tick, t0 + 4 * SECOND).is_empty(), "there is no room for a fourth");
+    assert_eq!(ack_all(&mut p, 7, t0 + 4 * SECOND), [Action::Publish { checkpoint: CheckpointId(7) }]);
+    let actions = p.step(Event::Published { checkpoint: CheckpointId(7) }, t0 + 4 * SECOND);
+    assert_eq!(actions, [complete(7, BarrierKind::Periodic), trigger(10, BarrierKind::Periodic)]);
+}
+
+#[test]
+fn a_newer_one_that_is_complete_first_subsumes_the_older_ones() {
+    let t0 = clock::now();
+    let mut p = concurrent(t0);
+    (1..=3).for_each(|n| drop(p.step(Event::Tick, t0 + n * SECOND)));
+    let now = t0 + 3 * SECOND;
+    assert_eq!(ack_all(&mut p, 8, now), [Action::Publish { checkpoint: CheckpointId(8) }]);
+    assert!(ack_all(&mut p, 7, now).is_empty(), "one publication at a time");
+    let actions = p.step(Event::Published { checkpoint: CheckpointId(8) }, now);
+    assert_eq!(
+        actions,
+        [complete(8, BarrierKind::Periodic), Action::Subsume { checkpoint: CheckpointId(7) }]
+    );
+    assert_eq!(ack_all(&mut p, 9, now), [Action::Publish { checkpoint: CheckpointId(9) }]);
+}
+
+#[test]
+fn an_older_one_is_published_when_the_newer_one_was_refused() {
+    let t0 = clock::now();
+    let mut p = concurrent(t0);
+    (1..=2).for_each(|n| drop(p.step(Event::Tick, t0 + n * SECOND)));
+    let now = t0 + 2 * SECOND;
+    ack_all(&mut p, 8, now);
+    ack_all(&mut p, 7, now);
+    let refused = Event::NotPublished { checkpoint: CheckpointId(8), reason: "full".into() };
+    let actions = p.step(refused, now);
+    assert!(matches!(&actions[..], [Action::GiveUp { .. }, Action::Publish { checkpoint: CheckpointId(7) }]));
+}
+
+const REQUEST: SavepointRequest = SavepointRequest(1);
+
+#[test]
+fn a_savepoint_is_taken_at_once_and_subsumes_nothing() {
+    let t0 = clock::now();
+    let mut p = concurrent(t0);
+    p.step(Event::Tick, t0 + SECOND);
+    let now = t0 + SECOND;
+    let asked = p.step(Event::SavepointRequested { request: REQUEST, stop: false }, now);
+    let (eight, kind, savepoint) = (CheckpointId(8), BarrierKind::Periodic, Some(REQUEST));
+    assert_eq!(asked, [Action::Trigger { checkpoint: eight, kind, savepoint }]);
+    ack_all(&mut p, 8, now);
+    let done = p.step(Event::Published { checkpoint: eight }, now);
+    assert_eq!(done, [Action::Complete { checkpoint: eight, kind, savepoint }]);
+    assert_eq!(ack_all(&mut p, 7, now), [Action::Publish { checkpoint: CheckpointId(7) }]);
+}
+
+#[test]
+fn a_savepoint_that_fails_counts_for_nothing_and_lets_the_job_run_on() {
+    let t0 = clock::now();
+    let mut p = protocol(t0);
+    for n in 0..5 {
+        let request = SavepointRequest(n);
+        let checkpoint = CheckpointId(7 + n);
+        p.step(Event::SavepointRequested { request, stop: true }, t0);
+        let (attempt, reason) = (Attempt(1), "disk full".to_owned());
+        let actions = p.step(Event::Declined { attempt, checkpoint, task: A, reason }, t0);
+        assert!(matches!(&actions[..], [Action::GiveUp { savepoint: Some(r), .. }] if *r == request));
+    }
+    assert_eq!(p.step(Event::Tick, t0 + SECOND), [trigger(12, BarrierKind::Periodic)]);
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How many checkpoint ids a manifest reserves beyond its own.
-const RESERVE: u64 = 100;
+pub(super) const RESERVE: u64 = 100;
 
 /// How often a claim is tried against other claimants, and an unanswered publication is repeated.
 const TRIES: u32 = 20;

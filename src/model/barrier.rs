@@ -3,7 +3,7 @@
 use super::CheckpointId;
 
 /// What follows a barrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BarrierKind {
     /// Records.
     Periodic,
@@ -12,7 +12,7 @@ pub enum BarrierKind {
 }
 
 /// How a task with several inputs treats a barrier that has not come on all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Alignment {
     /// Inputs that have brought it wait for the others.
     Aligned,
@@ -20,10 +20,13 @@ pub enum Alignment {
     AlignedFor(std::time::Duration),
     /// It overtakes the records before it, which become part of the checkpoint.
     Unaligned,
+    /// No input waits and nothing is captured: what comes between the first and the last of the barriers counts as
+    /// before, and is read again after a restart.
+    AtLeastOnce,
 }
 
 /// One barrier, as it flows with the records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Barrier {
     /// The checkpoint that it belongs to.
     pub checkpoint: CheckpointId,

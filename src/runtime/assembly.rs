@@ -124,7 +124,7 @@ impl Builder<'_> {
             origins: self.origins.clone(),
             cancelled: Arc::clone(&self.cancelled),
             patience: self.setup.options.checkpoint.timeout,
-            transactions: self.setup.options.transactions_per_subtask(),
+            transactions: self.setup.options.checkpoint.transactions_per_subtask(),
             committers: self.committers.clone(),
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn run(setup: &Setup, attempt: Attempt) -> Result<Outcome, Failure> {
         tracing::info!(checkpoint = beginning.manifest.checkpoint.0, "the job has come to its end before");
         let checkpoint = beginning.manifest.checkpoint.0;
         tell_last_offsets(setup, &beginning.manifest)?;
-        return Ok(Outcome { finished: true, checkpoint, restarts: 0 });
+        return Ok(Outcome { finished: true, cancelled: false, checkpoint, restarts: 0 });
     }
     let mut assembly = assemble(setup, attempt, &beginning)?;
     let (to, from) = sync_channel(CAPACITY);
@@ -87,8 +87,8 @@ fn start(
 ) -> Result<Started, Failure> {
     let no_thread = |e: std::io::Error| Failure::restart(format!("no thread for a task: {e}"));
     let count = assembly.sources.len() + assembly.inputs.len();
-    let store = setup.sequence.store();
-    let (snapshots, writers) = Snapshots::start(count, store, beginning.manifest.generation, events)?;
+    let (store, generation) = (setup.sequence.store(), beginning.manifest.generation);
+    let (snapshots, writers) = Snapshots::start(count, store, generation, &setup.options.checkpoint, events)?;
     threads.extend(writers);
     let mut committing = Vec::new();
     for (uid, subtask, committer) in assembly.committers.take() {

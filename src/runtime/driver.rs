@@ -14,9 +14,7 @@ use crate::checkpoint::{
 use crate::connector::{Completed, OffsetCommitter};
 use crate::graph::NodeId;
 use crate::host::{clock, thread};
-use crate::model::{
-    Alignment, Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId,
-};
+use crate::model::{Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId};
 use crate::operator::KeyGroups;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,6 +35,20 @@ enum Ending {
     Draining,
 }
 
+/// A checkpoint whose acknowledgements come in.
+struct Parts {
+    triggered_at: Instant,
+    /// Whether every source was at its end when it was triggered, and nothing follows it.
+    finishing: bool,
+    by_task: BTreeMap<TaskId, Snapshot>,
+}
+
+/// A manifest on its way into the sequence.
+struct Publishing {
+    manifest: Manifest,
+    triggered_at: Instant,
+}
+
 pub(super) struct Driver<'a> {
     setup: &'a Setup,
     attempt: Attempt,
@@ -49,15 +61,14 @@ pub(super) struct Driver<'a> {
     /// The newest manifest that is published.
     manifest: Manifest,
     /// The manifest that is being published.
-    publishing: Option<Manifest>,
+    publishing: Option<Publishing>,
     held: Vec<Held>,
-    parts: BTreeMap<TaskId, Snapshot>,
+    parts: BTreeMap<CheckpointId, Parts>,
     running: BTreeSet<TaskId>,
     at_end: BTreeSet<TaskId>,
     stopping: bool,
-    /// Whether every source was at its end when the last checkpoint was triggered.
-    finishing: bool,
     ending: Ending,
+    /// When the checkpoint that was published last was triggered.
     triggered_at: Instant,
     /// When the publication began, and later when it was answered.
     published_at: Instant,
@@ -109,7 +120,6 @@ impl<'a> Driver<'a> {
             running: started.tasks.clone(),
             at_end: BTreeSet::new(),
             stopping: false,
-            finishing: false,
             ending: Ending::No,
             triggered_at: now,
             published_at: now,
@@ -142,7 +152,7 @@ impl<'a> Driver<'a> {
             self.step(checkpoint::Event::Tick)?;
             if matches!(self.ending, Ending::Draining) && self.running.is_empty() {
                 let (finished, checkpoint) = (self.manifest.finished, self.manifest.checkpoint.0);
-                return Ok(Outcome { finished, checkpoint, restarts: 0 });
+                return Ok(Outcome { finished, cancelled: false, checkpoint, restarts: 0 });
             }
         }
     }
@@ -193,10 +203,11 @@ impl<'a> Driver<'a> {
         match result {
             Ok(snapshot) => {
                 crate::fault_point!("checkpoint.after_acknowledgement");
-                if self.protocol.missing().contains(&task) && self.pending_id() == Some(checkpoint) {
-                    self.parts.insert(task, snapshot);
-                } else {
-                    self.delete_files(&snapshot);
+                match self.parts.get_mut(&checkpoint) {
+                    Some(parts) if self.protocol.waits_for(checkpoint, task) => {
+                        parts.by_task.insert(task, snapshot);
+                    }
+                    _ => self.delete_files(&snapshot),
                 }
                 self.step(checkpoint::Event::Acknowledged { attempt, checkpoint, task })
             }
@@ -210,17 +221,14 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// The checkpoint that is pending: the one before the next id.
-    fn pending_id(&self) -> Option<CheckpointId> {
-        self.protocol.next_id().0.checked_sub(1).map(CheckpointId)
-    }
-
     fn published(&mut self, checkpoint: CheckpointId, publication: Publication) -> Result<(), Failure> {
-        let manifest = self.publishing.take().expect("only a manifest that is being published is published");
+        let Publishing { manifest, triggered_at } =
+            self.publishing.take().expect("only a manifest that is being published is published");
         match publication {
             Publication::Mine => {
                 crate::fault_point!("checkpoint.after_manifest");
                 self.manifest = manifest;
+                self.triggered_at = triggered_at;
                 self.step(checkpoint::Event::Published { checkpoint })
             }
             Publication::Fenced { by } => {
@@ -251,30 +259,36 @@ impl<'a> Driver<'a> {
 
     fn carry_out(&mut self, action: Action) -> Result<(), Failure> {
         match action {
-            Action::Trigger { checkpoint, kind } => {
-                self.parts.clear();
-                self.triggered_at = clock::now();
-                self.finishing = kind == BarrierKind::Last && self.at_end == self.started.sources;
-                self.command(Command::Barrier(Barrier { checkpoint, kind, alignment: Alignment::Aligned }))?;
+            Action::Trigger { checkpoint, kind, .. } => {
+                let finishing = kind == BarrierKind::Last && self.at_end == self.started.sources;
+                let parts = Parts { triggered_at: clock::now(), finishing, by_task: BTreeMap::new() };
+                self.parts.insert(checkpoint, parts);
+                let alignment = self.setup.options.checkpoint.alignment(kind);
+                self.command(Command::Barrier(Barrier { checkpoint, kind, alignment }))?;
             }
             Action::Publish { checkpoint } => {
-                let manifest = self.assemble_manifest(checkpoint);
+                let parts = self.parts.remove(&checkpoint).expect("what was triggered has its parts");
+                let triggered_at = parts.triggered_at;
+                let manifest = self.assemble_manifest(checkpoint, parts);
                 let left = check_deadlines(&manifest, self.setup.options.checkpoint.restart_budget)?;
                 self.setup.options.progress.deadline_in(left);
                 self.published_at = clock::now();
                 crate::fault_point!("checkpoint.before_manifest");
-                self.publishing = Some(manifest.clone());
+                self.publishing = Some(Publishing { manifest: manifest.clone(), triggered_at });
                 let (to, _) =
                     self.publisher.as_ref().expect("the publisher lives as long as the driver drives");
                 to.send(manifest).map_err(|_| Failure::restart("the publishing thread is gone"))?;
             }
-            Action::Complete { checkpoint, kind } => self.complete(checkpoint, kind)?,
-            Action::GiveUp { checkpoint, kind, reason } => {
+            Action::Complete { checkpoint, kind, .. } => self.complete(checkpoint, kind)?,
+            Action::Subsume { checkpoint } => {
+                self.meters.subsumed.inc();
+                tracing::info!(checkpoint = checkpoint.0, "a newer checkpoint was complete before this one");
+                self.drop_parts(checkpoint);
+            }
+            Action::GiveUp { checkpoint, kind, reason, .. } => {
                 self.meters.failed(self.cause);
                 tracing::warn!(checkpoint = checkpoint.0, "checkpoint failed: {reason}");
-                for snapshot in std::mem::take(&mut self.parts).into_values() {
-                    self.delete_files(&snapshot);
-                }
+                self.drop_parts(checkpoint);
                 if kind == BarrierKind::Last {
                     self.command(Command::Resume)?;
                 }
@@ -282,6 +296,9 @@ impl<'a> Driver<'a> {
             Action::Refuse { checkpoint, task } => {
                 self.meters.refused.inc();
                 tracing::debug!(checkpoint = checkpoint.0, %task, "stale message refused");
+            }
+            Action::RefuseSavepoint { request, reason } => {
+                tracing::warn!(savepoint = request.0, "no savepoint is taken: {reason}");
             }
             Action::FailAttempt { reason } => return Err(Failure::restart(reason)),
         }
@@ -301,6 +318,15 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
+    /// Deletes what was acknowledged for a checkpoint that no manifest will list.
+    fn drop_parts(&mut self, checkpoint: CheckpointId) {
+        for snapshot in
+            self.parts.remove(&checkpoint).into_iter().flat_map(|parts| parts.by_task.into_values())
+        {
+            self.delete_files(&snapshot);
+        }
+    }
+
     fn delete_files(&self, snapshot: &Snapshot) {
         let files = snapshot.iter().flat_map(|(_, s)| s.files()).map(|f| f.name.clone()).collect();
         if let Some(cleaner) = &self.cleaner {
@@ -309,12 +335,12 @@ impl<'a> Driver<'a> {
     }
 
     /// The next manifest of the sequence, from what all tasks acknowledged.
-    fn assemble_manifest(&mut self, checkpoint: CheckpointId) -> Manifest {
+    fn assemble_manifest(&self, checkpoint: CheckpointId, parts: Parts) -> Manifest {
         let mut next = self.setup.sequence.next(&self.manifest, Cause::Checkpoint, checkpoint);
-        next.finished = self.finishing;
+        next.finished = parts.finishing;
         next.operators.clear();
         let mut by_uid: BTreeMap<OperatorUid, BTreeMap<u32, SubtaskSnapshot>> = BTreeMap::new();
-        for (task, snapshot) in std::mem::take(&mut self.parts) {
+        for (task, snapshot) in parts.by_task {
             for (uid, subtask) in snapshot {
                 by_uid.entry(uid).or_default().insert(task.subtask.0, subtask);
             }

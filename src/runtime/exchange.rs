@@ -2,9 +2,10 @@
 
 use super::aligner::{Aligner, Decision};
 use super::gate::{Closed, Element, Gate, Sender};
+use super::tracker::Tracker;
 use crate::graph::{AnyGate, AnySender, InputTask, Link, Step};
 use crate::model::key_group::{hash_key, key_group_of, subtask_of};
-use crate::model::{Advice, Barrier, Failure, Record, Serializer};
+use crate::model::{Advice, Alignment, Barrier, Failure, Record, Serializer};
 use crate::operator::{AnyStage, Frozen, KeyGroups, KeySelector, Signal, Stage};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,8 +82,8 @@ impl<T: Clone + Send + 'static> Link for TypedLink<T> {
 
     fn task(&self, gate: AnyGate, stage: AnyStage) -> Box<dyn InputTask> {
         let gate: Gate<T> = *gate.0.downcast().expect("an edge makes its own gate");
-        let aligner = Aligner::new(gate.channels());
-        Box::new(Input { gate, aligner, stage: stage.take::<T>() })
+        let (aligner, tracker) = (Aligner::new(gate.channels()), Tracker::new(gate.channels()));
+        Box::new(Input { gate, aligner, tracker, stage: stage.take::<T>() })
     }
 
     fn closer(&self, gate: &AnyGate) -> Box<dyn Fn() + Send + Sync> {
@@ -213,6 +214,8 @@ impl<T: Clone + Send> Stage<T> for Output<T> {
 struct Input<T> {
     gate: Gate<T>,
     aligner: Aligner,
+    /// For barriers that no input waits for.
+    tracker: Tracker,
     stage: Box<dyn Stage<T>>,
 }
 
@@ -240,8 +243,14 @@ impl<T: Send + 'static> InputTask for Input<T> {
                 self.stage.end_of_batch()?;
                 return Ok(Step::Goes);
             }
+            Element::Barrier(barrier) if barrier.alignment == Alignment::AtLeastOnce => {
+                return Ok(self.tracker.barrier(channel, barrier).map_or(Step::Goes, Step::Aligned));
+            }
             Element::Barrier(barrier) => self.aligner.barrier(channel, barrier),
-            Element::End => self.aligner.end(channel),
+            Element::End => match (self.aligner.end(channel), self.tracker.end(channel)) {
+                (Decision::GoOn, Some(barrier)) => Decision::Freeze(barrier),
+                (decision, _) => decision,
+            },
         };
         match decision {
             Decision::Hold => self.gate.hold(channel),

@@ -1,6 +1,8 @@
 //! The supervisor: runs attempt after attempt until the job has ended, is stopped, or cannot go on.
 
 use super::attempt;
+use super::cancel;
+use super::local_copies::LocalCopies;
 use super::progress::{Phase, Progress};
 use super::recovery;
 use super::restart::{RestartPolicy, Restarts, Verdict};
@@ -9,6 +11,7 @@ use crate::graph::{Graph, NodeId, Plan};
 use crate::host::metrics::Metrics;
 use crate::host::{clock, random};
 use crate::model::{Attempt, Failure, JobId};
+use crate::storage::Storage;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -53,12 +56,6 @@ impl JobOptions {
         }
     }
 
-    /// One open transaction, one that waits for its checkpoint, one whose commit is not yet recorded, and one for each
-    /// checkpoint that may fail.
-    pub(super) fn transactions_per_subtask(&self) -> u32 {
-        3 + self.checkpoint.tolerable_failures
-    }
-
     fn problems(&self) -> Vec<String> {
         let mut problems = self.checkpoint.problems();
         if self.parallelism == 0 {
@@ -76,6 +73,8 @@ impl JobOptions {
 pub struct Outcome {
     /// Whether every bounded source came to its end; else the job was stopped with a checkpoint.
     pub finished: bool,
+    /// Whether it was cancelled: ended without a checkpoint of its own.
+    pub cancelled: bool,
     /// The last complete checkpoint.
     pub checkpoint: u64,
     /// How often the job was restarted within this process.
@@ -99,7 +98,7 @@ impl StopHandle {
     }
 
     /// Asks for the end without one: what was done since the last checkpoint is aborted, and done again by whoever
-    /// starts the job anew.
+    /// starts the job anew. Whether checkpoints stay says [`Settings::on_cancellation`].
     pub fn cancel(&self) {
         self.0.fetch_max(CANCEL, Ordering::SeqCst);
     }
@@ -121,6 +120,8 @@ pub(super) struct Setup {
     pub(super) options: JobOptions,
     pub(super) sequence: Sequence,
     pub(super) stop: StopHandle,
+    /// Second copies of state files, if there shall be any.
+    pub(super) copies: Option<Arc<LocalCopies>>,
     /// The claims of this process.
     pub(super) claims: RefCell<Claims>,
     /// Whether the current attempt has come as far as to run its tasks.
@@ -150,9 +151,15 @@ pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcom
     if !problems.is_empty() {
         return Err(Failure::configuration(problems.join("\n")));
     }
-    let sequence = Sequence::open(&options.checkpoints, &options.job)?;
-    let setup =
-        Setup { graph, plan, options, sequence, stop, claims: RefCell::default(), running: Cell::new(false) };
+    let mut sequence = Sequence::open(&options.checkpoints, &options.job)?;
+    let copies = options.checkpoint.local_recovery.as_ref().map(|folder| {
+        Arc::new(LocalCopies::new(Arc::clone(sequence.store()), folder, &options.job, &options.metrics))
+    });
+    if let Some(copies) = &copies {
+        sequence = Sequence::new(Arc::clone(copies) as Arc<dyn Storage>, options.job.clone());
+    }
+    let (claims, running) = (RefCell::default(), Cell::new(false));
+    let setup = Setup { graph, plan, options, sequence, stop, copies, claims, running };
     recovery::check(&setup)?;
     supervise(&setup)
 }
@@ -176,10 +183,10 @@ fn supervise(setup: &Setup) -> Result<Outcome, Failure> {
                 return Ok(Outcome { restarts: attempt.0 - 1, ..outcome });
             }
             Err(failure) if setup.stop.is_cancelled() => {
-                recovery::leave_tidy(setup, &failure);
+                let checkpoint = cancel::settle(setup, &failure)?;
                 progress.enter(Phase::Ended);
-                let checkpoint = progress.seen().checkpoint.unwrap_or(0);
-                return Ok(Outcome { finished: false, checkpoint, restarts: attempt.0 - 1 });
+                let restarts = attempt.0 - 1;
+                return Ok(Outcome { finished: false, cancelled: true, checkpoint, restarts });
             }
             Err(failure) if recovery::is_final(&failure) => {
                 recovery::leave_tidy(setup, &failure);
@@ -210,6 +217,11 @@ fn supervise(setup: &Setup) -> Result<Outcome, Failure> {
         let wake = clock::now() + delay;
         while clock::now() < wake {
             progress.turned();
+            if setup.stop.is_cancelled() {
+                let checkpoint = cancel::settle(setup, &failure)?;
+                progress.enter(Phase::Ended);
+                return Ok(Outcome { finished: false, cancelled: true, checkpoint, restarts: attempt.0 });
+            }
             if setup.stop.is_requested() {
                 recovery::leave_tidy(setup, &failure);
                 return Err(failure.at("stopped while waiting for a restart after a failure"));

@@ -21,6 +21,7 @@ pub(super) struct Meters {
     completed: IntCounter,
     failed: [IntCounter; 3],
     pub(super) refused: IntCounter,
+    pub(super) subsumed: IntCounter,
     last_id: IntGauge,
     last_bytes: IntGauge,
     duration: Histogram,
@@ -63,6 +64,10 @@ impl Meters {
             refused: counter(
                 "tidegate_stale_messages_total",
                 "Messages of a checkpoint or attempt that is over, refused.",
+            ),
+            subsumed: counter(
+                "tidegate_checkpoints_subsumed_total",
+                "Checkpoints that were not needed any more, since a newer one was complete first.",
             ),
             last_id,
             last_bytes,

@@ -5,6 +5,7 @@
 
 mod gate;
 mod aligner;
+mod tracker;
 mod exchange;
 mod sided;
 mod task;
@@ -20,6 +21,8 @@ mod attempt;
 mod cleaner;
 mod progress;
 mod meters;
+mod local_copies;
+mod cancel;
 mod job;
 
 pub use exchange::{Partitioner, RouteBy, TypedLink};

@@ -66,6 +66,9 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
         slot = manifest.slot, "claimed the job"
     );
     manifest = settle(setup, manifest)?;
+    if let Some(copies) = &setup.copies {
+        copies.keep_only(manifest.files().map(|file| file.name.as_str()));
+    }
     if manifest.finished {
         // Nothing is read any more, so nothing of what was read needs to be there still.
         return Ok(Beginning { manifest, first_id, restore: RestorePlan::default() });
@@ -90,14 +93,14 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
     Ok(Beginning { manifest, first_id, restore })
 }
 
-fn claim(setup: &Setup) -> Result<Manifest, Failure> {
+pub(super) fn claim(setup: &Setup) -> Result<Manifest, Failure> {
     let mut claims = setup.claims.borrow_mut();
     let fresh = setup.options.fresh && !claims.any();
     Ok(setup.sequence.claim_again(&mut claims, fresh)?)
 }
 
 /// Commits what is listed, aborts what is not, and fences every former owner of the ids.
-fn settle(setup: &Setup, manifest: Manifest) -> Result<Manifest, Failure> {
+pub(super) fn settle(setup: &Setup, manifest: Manifest) -> Result<Manifest, Failure> {
     let manifest = pending::resolve(&setup.sequence, manifest, |uid| sink_for(setup, uid))?;
     for (id, control) in setup.sinks() {
         crate::fault_point!("init.before");
@@ -198,7 +201,7 @@ impl Setup {
             job: self.options.job.clone(),
             uid: self.graph.uid(id),
             parallelism: self.plan.parallelism(id),
-            transactions: self.options.transactions_per_subtask(),
+            transactions: self.options.checkpoint.transactions_per_subtask(),
             least_timeout,
             arithmetic,
         }

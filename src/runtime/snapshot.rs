@@ -1,12 +1,12 @@
 //! The asynchronous half of a snapshot: what tasks froze is written by a few threads while they go on.
 
 use super::events::{Events, Snapshot, SnapshotProblem, What};
-use crate::checkpoint::{OperatorState, SubtaskSnapshot};
+use crate::checkpoint::{OperatorState, Settings, SubtaskSnapshot};
 use crate::host::{random, thread};
 use crate::model::key_group::hash_key;
 use crate::model::{Advice, CheckpointId, Failure, Generation, OperatorUid, TaskId};
 use crate::operator::{Frozen, FrozenPart};
-use crate::state::{FrozenKeyed, FrozenStates, StateHandle};
+use crate::state::{FrozenStates, StateHandle};
 use crate::storage::{FileRef, Storage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -16,7 +16,8 @@ use std::thread::JoinHandle;
 /// Threads that write snapshots.
 const THREADS: usize = 2;
 
-/// Snapshots that may wait to be written, for each task; beyond that a checkpoint is declined.
+/// Snapshots that may wait to be written, for each task and checkpoint that may be under way; beyond that a checkpoint is
+/// declined.
 const WAITING_PER_TASK: usize = 2;
 
 struct Order {
@@ -35,9 +36,11 @@ impl Snapshots {
         tasks: usize,
         store: &Arc<dyn Storage>,
         generation: Generation,
+        settings: &Settings,
         events: &Events,
     ) -> Result<(Self, Vec<JoinHandle<()>>), Failure> {
-        let (sender, receiver) = sync_channel(tasks * WAITING_PER_TASK);
+        let waiting = tasks * WAITING_PER_TASK * settings.maximum_concurrent as usize;
+        let (sender, receiver) = sync_channel(waiting);
         let receiver = Arc::new(Mutex::new(receiver));
         let mut threads = Vec::new();
         for number in 0..THREADS {
@@ -45,6 +48,7 @@ impl Snapshots {
                 receiver: Arc::clone(&receiver),
                 store: Arc::clone(store),
                 generation,
+                inline_below_bytes: settings.inline_below_bytes,
                 events: events.clone(),
             };
             let started = thread::spawn(format!("snapshot-{number}"), move || writer.run());
@@ -76,6 +80,7 @@ struct Writer {
     receiver: Arc<Mutex<Receiver<Order>>>,
     store: Arc<dyn Storage>,
     generation: Generation,
+    inline_below_bytes: u64,
     events: Events,
 }
 
@@ -136,8 +141,8 @@ impl Writer {
             }
             FrozenPart::Keyed(keyed) => {
                 subtask.range = Some(keyed.range());
-                let files = self.write_keyed(task, checkpoint, uid, keyed)?;
-                subtask.keyed = files.into_iter().map(StateHandle::File).collect();
+                let pieces = keyed.into_files().map(|piece| piece.map_err(Failure::from));
+                subtask.keyed = self.write_pieces(task, checkpoint, uid, pieces)?;
                 crate::fault_point!("state.after_upload");
             }
             FrozenPart::Operator(states) => {
@@ -155,26 +160,38 @@ impl Writer {
         }
     }
 
-    fn write_keyed(
+    /// Writes pieces of an operator's state, each to a file of its own or, if it is small, into the manifest. Takes all
+    /// files back if one cannot be written.
+    fn write_pieces(
         &self,
         task: TaskId,
         checkpoint: CheckpointId,
         uid: &OperatorUid,
-        keyed: FrozenKeyed,
-    ) -> Result<Vec<FileRef>, SnapshotProblem> {
-        let mut written: Vec<FileRef> = Vec::new();
-        for (number, file) in keyed.into_files().enumerate() {
-            let file = file.map_err(|e| SnapshotProblem::Failed(e.into()))?;
-            let name = self.name(task, checkpoint, uid, "k", number);
-            match FileRef::write(&*self.store, name, &file) {
-                Ok(reference) => written.push(reference),
-                Err(e) => {
-                    self.delete(written.iter());
-                    return Err(SnapshotProblem::Declined(e.to_string()));
+        pieces: impl Iterator<Item = Result<Vec<u8>, Failure>>,
+    ) -> Result<Vec<StateHandle>, SnapshotProblem> {
+        let mut written = Vec::new();
+        for (number, piece) in pieces.enumerate() {
+            let handle = piece
+                .map_err(SnapshotProblem::Failed)
+                .and_then(|bytes| self.write_piece(self.name(task, checkpoint, uid, "k", number), bytes));
+            match handle {
+                Ok(handle) => written.push(handle),
+                Err(problem) => {
+                    self.delete(written.iter().filter_map(StateHandle::file));
+                    return Err(problem);
                 }
             }
         }
         Ok(written)
+    }
+
+    /// Into the manifest, if it is small.
+    fn write_piece(&self, name: String, bytes: Vec<u8>) -> Result<StateHandle, SnapshotProblem> {
+        if (bytes.len() as u64) < self.inline_below_bytes {
+            return Ok(StateHandle::Inline(bytes));
+        }
+        let file = FileRef::write(&*self.store, name, &bytes);
+        file.map(StateHandle::File).map_err(|e| SnapshotProblem::Declined(e.to_string()))
     }
 
     fn write_operator(
@@ -188,17 +205,17 @@ impl Writer {
         let mut written: Vec<OperatorState> = Vec::new();
         for (number, piece) in pieces.into_iter().enumerate() {
             let name = self.name(task, checkpoint, uid, "o", number);
-            match FileRef::write(&*self.store, name, &piece.bytes) {
-                Ok(file) => written.push(OperatorState {
+            match self.write_piece(name, piece.bytes) {
+                Ok(handle) => written.push(OperatorState {
                     name: piece.name,
                     redistribution: piece.redistribution,
                     serializer: piece.serializer,
                     entries: piece.entries,
-                    handle: StateHandle::File(file),
+                    handle,
                 }),
-                Err(e) => {
+                Err(problem) => {
                     self.delete(written.iter().filter_map(|state| state.handle.file()));
-                    return Err(SnapshotProblem::Declined(e.to_string()));
+                    return Err(problem);
                 }
             }
         }

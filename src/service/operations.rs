@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(operations.begin(Kind::Stop).id, stop.id);
         assert_ne!(operations.begin(Kind::Cancel).id, stop.id);
         assert_eq!(operations.get(&stop.id).unwrap().state, State::Running);
-        operations.end(Ok(&Outcome { finished: false, checkpoint: 7, restarts: 0 }));
+        operations.end(Ok(&Outcome { finished: false, cancelled: false, checkpoint: 7, restarts: 0 }));
         assert!(!operations.all_told());
         let told = serde_json::to_value(operations.get(&stop.id).unwrap()).unwrap();
         assert_eq!(

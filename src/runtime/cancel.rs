@@ -1,0 +1,49 @@
+//! The end of a job that is cancelled: what its newest manifest lists is committed, and only then, if that is set, its
+//! checkpoints are deleted.
+
+use super::job::Setup;
+use super::recovery;
+use crate::checkpoint::{Cause, Held, Manifest, OnCancellation};
+use crate::model::{Advice, Failure};
+use std::collections::BTreeSet;
+
+/// Settles the job's transactions and deletes its checkpoints or retains them; gives the last complete one. Where they are
+/// retained this is best effort, since the next start settles too. `failure` is what the attempt ended with.
+///
+/// # Errors
+/// Where they shall be deleted, when another process owns the job, or a listed transaction cannot be committed: then
+/// nothing is deleted.
+pub(super) fn settle(setup: &Setup, failure: &Failure) -> Result<u64, Failure> {
+    if setup.options.checkpoint.on_cancellation == OnCancellation::Retain {
+        recovery::leave_tidy(setup, failure);
+        return Ok(setup.options.progress.seen().checkpoint.unwrap_or(0));
+    }
+    if failure.advice == Advice::Fenced {
+        return Err(failure.clone());
+    }
+    let manifest = recovery::claim(setup)?;
+    let manifest = recovery::settle(setup, manifest)?;
+    delete(setup, &manifest)?;
+    Ok(manifest.checkpoint.0)
+}
+
+/// One empty manifest stays: it keeps the generations and ids growing, so that whoever slept through this finds himself
+/// fenced, and it lets a later start begin anew.
+fn delete(setup: &Setup, settled: &Manifest) -> Result<(), Failure> {
+    let sequence = &setup.sequence;
+    let slots = sequence.slots()?;
+    let readable = slots.iter().filter_map(|slot| sequence.read(*slot).ok());
+    let files: BTreeSet<String> = readable.flat_map(|m| Held::of(&m).files).map(|file| file.name).collect();
+    let next = sequence.next(settled, Cause::Cancelled, settled.checkpoint);
+    let emptied = Manifest { operators: Vec::new(), started: false, finished: false, ..next };
+    sequence.must_publish(&emptied)?;
+    // Files first, so that no manifest is gone before what it names.
+    let names = files.into_iter().chain(slots.into_iter().map(Manifest::name_of));
+    for name in names {
+        if let Err(e) = sequence.store().delete(&name) {
+            tracing::warn!(name, error = %e, "a checkpoint's file could not be deleted and stays behind");
+        }
+    }
+    tracing::info!(checkpoint = settled.checkpoint.0, "the checkpoints of the cancelled job are deleted");
+    Ok(())
+}

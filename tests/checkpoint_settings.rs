@@ -1,0 +1,106 @@
+//! Settings of checkpoints, each in a job where it changes what happens.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{PATIENCE, Scene, transactions};
+use tidegate_tools::program::Program;
+
+/// Clicks a second.
+const RATE: u64 = 4000;
+
+fn checkpoints(scene: &Scene) -> PathBuf {
+    scene.job.folder.join("checkpoints").join(&scene.job.group)
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect()
+}
+
+fn cancel(mut program: Program) {
+    let pid = program.pid().to_string();
+    assert!(Command::new("kill").args(["-QUIT", &pid]).status().unwrap().success());
+    let status = program.wait(PATIENCE).unwrap();
+    assert!(status.success(), "{status}:\n{}", program.log_tail(20));
+    assert!(program.log_tail(20).contains("cancelled with checkpoint"), "{}", program.log_tail(20));
+}
+
+/// Killed after some checkpoints, then started again and judged.
+fn survives_a_kill(scene: Scene) {
+    let mut scene = scene.feed(RATE);
+    let mut program = scene.start();
+    scene.wait_for_progress();
+    program.kill().unwrap();
+    let program = scene.start();
+    scene.wait_for_progress();
+    scene.drain(program);
+    scene.judge();
+}
+
+#[test]
+fn several_checkpoints_at_once_are_exactly_once() {
+    survives_a_kill(Scene::new("concurrent", 2).flag("maximum-concurrent", "3"));
+}
+
+#[test]
+fn small_state_lies_in_the_manifest_and_makes_no_file() {
+    let scene = Scene::new("inline", 2).flag("inline-below-bytes", "1048576");
+    let mut scene = scene.feed(RATE);
+    let mut program = scene.start();
+    scene.wait_for_progress();
+    program.kill().unwrap();
+    assert_eq!(files(&checkpoints(&scene).join("state")), [PathBuf::new(); 0]);
+    let program = scene.start();
+    scene.drain(program);
+    scene.judge();
+}
+
+#[test]
+fn a_restart_takes_state_from_this_machine() {
+    let copies = support::run_dir().join("copies");
+    let scene = Scene::new("local-recovery", 2).flag("local-recovery", copies.to_str().unwrap());
+    let mut scene = scene.feed(RATE);
+    let mut program = scene.start();
+    scene.wait_for_progress();
+    program.kill().unwrap();
+    // What is not there cannot be fetched.
+    let stored = files(&checkpoints(&scene).join("state"));
+    assert!(!stored.is_empty());
+    stored.iter().for_each(|file| fs::remove_file(file).unwrap());
+    let program = scene.start();
+    scene.drain(program);
+    scene.judge();
+}
+
+#[test]
+fn a_cancelled_job_goes_on_from_its_retained_checkpoints() {
+    let mut scene = Scene::new("cancel-retain", 2).feed(RATE);
+    let program = scene.start();
+    scene.wait_for_progress();
+    cancel(program);
+    let open = transactions::open(&scene.job.bootstrap, &scene.job.group);
+    assert!(open.is_empty(), "{open:#?}");
+    let program = scene.start();
+    scene.drain(program);
+    scene.judge();
+}
+
+#[test]
+fn a_cancelled_job_deletes_its_checkpoints_after_its_commits() {
+    let mut scene = Scene::new("cancel-delete", 2).flag("on-cancellation", "delete").feed(RATE);
+    let program = scene.start();
+    scene.wait_for_progress();
+    cancel(program);
+    scene.stop_feed();
+    assert_eq!(files(&checkpoints(&scene).join("state")), [PathBuf::new(); 0]);
+    assert_eq!(files(&checkpoints(&scene).join("manifest")).len(), 1, "the empty one");
+    let open = transactions::open(&scene.job.bootstrap, &scene.job.group);
+    assert!(open.is_empty(), "{open:#?}");
+    let program = scene.start();
+    scene.wait_for_progress();
+    drop(program);
+    assert!(scene.has_logged("the checkpoints of the cancelled job are deleted"), "log {}", scene.log());
+}
