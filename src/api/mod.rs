@@ -55,7 +55,7 @@ pub use crate::connector::kafka::source::{
     Breaker, Decoder, KafkaRecord, KafkaSource, Otherwise, OutOfRange, RawHeader, RawHeaders, RawMessage,
     Recreated, Start, Undecodable,
 };
-pub use crate::runtime::{JobOptions, Outcome, RestartPolicy, StopHandle};
+pub use crate::runtime::{JobOptions, Outcome, RestartPolicy, SavepointStatus, StopHandle};
 pub use broadcast::{BroadcastStream, ConnectedStream, KeyedConnectedStream};
 pub use job::Job;
 pub use keyed::KeyedStream;

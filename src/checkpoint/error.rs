@@ -50,6 +50,15 @@ pub enum Error {
         /// The newer generation.
         theirs: u64,
     },
+    /// There is nothing to begin with.
+    #[error(
+        "{location}: there is no savepoint and no checkpoint; name the folder that has the file \"savepoint\" or the folder \
+         \"manifest\" in it"
+    )]
+    NoSnapshot {
+        /// What was named.
+        location: String,
+    },
     /// What this process has published is not there any more. Without it the job would begin anew, unasked.
     #[error(
         "{location}: the manifests that this process published for job {job:?} are gone (its generation is {ours}, the \
@@ -108,7 +117,9 @@ impl From<Error> for Failure {
     fn from(e: Error) -> Self {
         let advice = match &e {
             Error::Unreadable { .. } | Error::Gone { .. } => Advice::DataIsCorrupt,
-            Error::OtherJob { .. } | Error::Mismatch { .. } => Advice::FixConfiguration,
+            Error::OtherJob { .. } | Error::Mismatch { .. } | Error::NoSnapshot { .. } => {
+                Advice::FixConfiguration
+            }
             Error::Fenced { .. } => Advice::Fenced,
             Error::Unknown { .. } => Advice::Restart,
             Error::Regroup { problem, .. } => problem.advice(),

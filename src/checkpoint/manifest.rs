@@ -27,6 +27,10 @@ pub enum Cause {
     Resolution,
     /// The job was cancelled and its checkpoints deleted; there is no state.
     Cancelled,
+    /// It stands in a savepoint, outside of any sequence.
+    Savepoint,
+    /// The job begins with a savepoint, or with the checkpoint of another job.
+    Restore,
 }
 
 /// One named operator state of one subtask.
@@ -85,6 +89,12 @@ impl SubtaskSnapshot {
         self.keyed.iter().chain(operator).chain(self.in_flight.iter().map(|f| &f.handle))
     }
 
+    /// As [`SubtaskSnapshot::handles`], to change them.
+    pub fn handles_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
+        let operator = self.operator.iter_mut().map(|s| &mut s.handle);
+        self.keyed.iter_mut().chain(operator).chain(self.in_flight.iter_mut().map(|f| &mut f.handle))
+    }
+
     /// All files that it refers to.
     pub fn files(&self) -> impl Iterator<Item = &FileRef> {
         self.handles().filter_map(StateHandle::file)
@@ -127,6 +137,8 @@ pub struct Manifest {
     pub finished: bool,
     /// When it was published, milliseconds since the Unix epoch, for people.
     pub published_at_ms: i64,
+    /// The nonce of the savepoint that the job began with last; empty if it did not.
+    pub restored_from: String,
     /// The operators with anything to remember.
     pub operators: Vec<OperatorSnapshot>,
 }
@@ -145,6 +157,7 @@ impl Manifest {
             started: false,
             finished: false,
             published_at_ms: 0,
+            restored_from: String::new(),
             operators: Vec::new(),
         }
     }

@@ -12,6 +12,7 @@ mod retention;
 mod redistribute;
 mod restore;
 mod rewrite;
+pub mod savepoint;
 mod settings;
 #[cfg(test)]
 mod laws;

@@ -35,6 +35,10 @@ pub const POINTS: &[&str] = &[
     "commit.before_recorded",
     "stop.before_last_manifest",
     "stop.after_last_manifest",
+    "savepoint.after_files",
+    "savepoint.after_manifest",
+    "restore.after_copy",
+    "restore.after_manifest",
 ];
 
 /// Marks a step of the protocol at which a test may end the process.

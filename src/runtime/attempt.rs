@@ -41,6 +41,7 @@ pub(super) fn run(setup: &Setup, attempt: Attempt) -> Result<Outcome, Failure> {
         let result = driver.drive();
         cancelled.store(true, Ordering::SeqCst);
         closers.iter().for_each(|close| close());
+        setup.stop.desk().fail_running();
         driver.close(result.is_ok());
         result
     });

@@ -35,7 +35,13 @@ fn delete(setup: &Setup, settled: &Manifest) -> Result<(), Failure> {
     let readable = slots.iter().filter_map(|slot| sequence.read(*slot).ok());
     let files: BTreeSet<String> = readable.flat_map(|m| Held::of(&m).files).map(|file| file.name).collect();
     let next = sequence.next(settled, Cause::Cancelled, settled.checkpoint);
-    let emptied = Manifest { operators: Vec::new(), started: false, finished: false, ..next };
+    let emptied = Manifest {
+        operators: Vec::new(),
+        started: false,
+        finished: false,
+        restored_from: String::new(),
+        ..next
+    };
     sequence.must_publish(&emptied)?;
     // Files first, so that no manifest is gone before what it names.
     let names = files.into_iter().chain(slots.into_iter().map(Manifest::name_of));

@@ -7,14 +7,17 @@ use super::job::{Outcome, Setup};
 use super::meters::{Meters, Reason};
 use super::progress::Phase;
 use super::recovery::Beginning;
+use super::savepoints;
 use crate::checkpoint::{
-    self, Action, Cause, Held, Manifest, OperatorSnapshot, Protocol, Publication, SubtaskSnapshot, orphans,
-    superseded,
+    self, Action, Cause, Held, Manifest, OperatorSnapshot, Protocol, Publication, SavepointRequest,
+    SubtaskSnapshot, orphans, savepoint, superseded,
 };
 use crate::connector::{Completed, OffsetCommitter};
 use crate::graph::NodeId;
 use crate::host::{clock, thread};
-use crate::model::{Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId};
+use crate::model::{
+    Alignment, Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId,
+};
 use crate::operator::KeyGroups;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,13 +43,23 @@ struct Parts {
     triggered_at: Instant,
     /// Whether every source was at its end when it was triggered, and nothing follows it.
     finishing: bool,
+    savepoint: Option<SavepointRequest>,
     by_task: BTreeMap<TaskId, Snapshot>,
 }
 
-/// A manifest on its way into the sequence.
+/// A manifest on its way into the sequence, or into a savepoint.
 struct Publishing {
     manifest: Manifest,
     triggered_at: Instant,
+    in_sequence: bool,
+}
+
+/// What the publishing thread does.
+struct Order {
+    manifest: Manifest,
+    /// The folder below which a savepoint is written first.
+    savepoint: Option<String>,
+    in_sequence: bool,
 }
 
 pub(super) struct Driver<'a> {
@@ -55,7 +68,7 @@ pub(super) struct Driver<'a> {
     started: &'a Started,
     protocol: Protocol,
     events: Receiver<Event>,
-    publisher: Option<(SyncSender<Manifest>, JoinHandle<()>)>,
+    publisher: Option<(SyncSender<Order>, JoinHandle<()>)>,
     cleaner: Option<Cleaner>,
     offsets: Vec<(OperatorUid, Box<dyn OffsetCommitter>)>,
     /// The newest manifest that is published.
@@ -68,6 +81,10 @@ pub(super) struct Driver<'a> {
     at_end: BTreeSet<TaskId>,
     stopping: bool,
     ending: Ending,
+    /// The savepoint that is asked for or under way, and where it shall be.
+    savepoint: Option<savepoints::Order>,
+    /// Where the savepoint is that the publishing thread has written.
+    saved: Option<String>,
     /// When the checkpoint that was published last was triggered.
     triggered_at: Instant,
     /// When the publication began, and later when it was answered.
@@ -121,6 +138,8 @@ impl<'a> Driver<'a> {
             at_end: BTreeSet::new(),
             stopping: false,
             ending: Ending::No,
+            savepoint: None,
+            saved: None,
             triggered_at: now,
             published_at: now,
             cause: Reason::Timeout,
@@ -140,6 +159,13 @@ impl<'a> Driver<'a> {
                 self.setup.options.progress.enter(Phase::Stopping);
                 tracing::info!("stopping with a checkpoint");
                 self.step(checkpoint::Event::EndRequested)?;
+            }
+            if self.savepoint.is_none()
+                && let Some(order) = self.setup.stop.desk().take()
+            {
+                let (request, stop) = (order.request, order.stop);
+                self.savepoint = Some(order);
+                self.step(checkpoint::Event::SavepointRequested { request, stop })?;
             }
             match self.events.recv_timeout(self.protocol.next_wake(clock::now()).min(LOOK)) {
                 Ok(event) if event.attempt != self.attempt => self.meters.refused.inc(),
@@ -175,6 +201,7 @@ impl<'a> Driver<'a> {
                 }
             }
             What::Snapshot { checkpoint, task, result } => self.snapshot(checkpoint, task, result)?,
+            What::Saved { location } => self.saved = Some(location),
             What::Published { checkpoint, publication } => self.published(checkpoint, publication)?,
             What::PublisherFailed(failure) => return Err(failure),
             What::Committed { checkpoint, uid, subtask, result } => {
@@ -222,9 +249,14 @@ impl<'a> Driver<'a> {
     }
 
     fn published(&mut self, checkpoint: CheckpointId, publication: Publication) -> Result<(), Failure> {
-        let Publishing { manifest, triggered_at } =
+        let Publishing { manifest, triggered_at, in_sequence } =
             self.publishing.take().expect("only a manifest that is being published is published");
         match publication {
+            Publication::Mine if !in_sequence => {
+                // The savepoint has copies of its own.
+                self.delete_listed(&manifest);
+                self.step(checkpoint::Event::Published { checkpoint })
+            }
             Publication::Mine => {
                 crate::fault_point!("checkpoint.after_manifest");
                 self.manifest = manifest;
@@ -236,10 +268,7 @@ impl<'a> Driver<'a> {
             }
             Publication::Refused(e) => {
                 // It lists every part of the checkpoint, which nothing else refers to.
-                let files = manifest.files().map(|f| f.name.clone()).collect();
-                if let Some(cleaner) = &self.cleaner {
-                    cleaner.delete(files);
-                }
+                self.delete_listed(&manifest);
                 self.cause = Reason::Publication;
                 self.step(checkpoint::Event::NotPublished { checkpoint, reason: e.to_string() })
             }
@@ -259,25 +288,37 @@ impl<'a> Driver<'a> {
 
     fn carry_out(&mut self, action: Action) -> Result<(), Failure> {
         match action {
-            Action::Trigger { checkpoint, kind, .. } => {
+            Action::Trigger { checkpoint, kind, savepoint } => {
                 let finishing = kind == BarrierKind::Last && self.at_end == self.started.sources;
-                let parts = Parts { triggered_at: clock::now(), finishing, by_task: BTreeMap::new() };
-                self.parts.insert(checkpoint, parts);
-                let alignment = self.setup.options.checkpoint.alignment(kind);
+                let (triggered_at, by_task) = (clock::now(), BTreeMap::new());
+                self.parts.insert(checkpoint, Parts { triggered_at, finishing, savepoint, by_task });
+                let alignment = match savepoint {
+                    // A savepoint has nothing in flight, so that it can be read by another graph.
+                    Some(_) => Alignment::Aligned,
+                    None => self.setup.options.checkpoint.alignment(kind),
+                };
                 self.command(Command::Barrier(Barrier { checkpoint, kind, alignment }))?;
             }
             Action::Publish { checkpoint } => {
                 let parts = self.parts.remove(&checkpoint).expect("what was triggered has its parts");
                 let triggered_at = parts.triggered_at;
+                let order = self.savepoint.as_ref().filter(|order| Some(order.request) == parts.savepoint);
+                let in_sequence = order.is_none_or(|order| order.stop);
+                let savepoint = order.map(|order| order.target.clone());
                 let manifest = self.assemble_manifest(checkpoint, parts);
                 let left = check_deadlines(&manifest, self.setup.options.checkpoint.restart_budget)?;
                 self.setup.options.progress.deadline_in(left);
                 self.published_at = clock::now();
                 crate::fault_point!("checkpoint.before_manifest");
-                self.publishing = Some(Publishing { manifest: manifest.clone(), triggered_at });
+                self.publishing = Some(Publishing { manifest: manifest.clone(), triggered_at, in_sequence });
                 let (to, _) =
                     self.publisher.as_ref().expect("the publisher lives as long as the driver drives");
-                to.send(manifest).map_err(|_| Failure::restart("the publishing thread is gone"))?;
+                to.send(Order { manifest, savepoint, in_sequence })
+                    .map_err(|_| Failure::restart("the publishing thread is gone"))?;
+            }
+            Action::Complete { kind: BarrierKind::Periodic, savepoint: Some(request), .. } => {
+                self.savepoint = None;
+                self.tell_saved(request);
             }
             Action::Complete { checkpoint, kind, .. } => self.complete(checkpoint, kind)?,
             Action::Subsume { checkpoint } => {
@@ -285,10 +326,15 @@ impl<'a> Driver<'a> {
                 tracing::info!(checkpoint = checkpoint.0, "a newer checkpoint was complete before this one");
                 self.drop_parts(checkpoint);
             }
-            Action::GiveUp { checkpoint, kind, reason, .. } => {
-                self.meters.failed(self.cause);
-                tracing::warn!(checkpoint = checkpoint.0, "checkpoint failed: {reason}");
+            Action::GiveUp { checkpoint, kind, savepoint, reason } => {
                 self.drop_parts(checkpoint);
+                match savepoint {
+                    Some(request) => self.savepoint_failed(request, reason),
+                    None => {
+                        self.meters.failed(self.cause);
+                        tracing::warn!(checkpoint = checkpoint.0, "checkpoint failed: {reason}");
+                    }
+                }
                 if kind == BarrierKind::Last {
                     self.command(Command::Resume)?;
                 }
@@ -297,9 +343,7 @@ impl<'a> Driver<'a> {
                 self.meters.refused.inc();
                 tracing::debug!(checkpoint = checkpoint.0, %task, "stale message refused");
             }
-            Action::RefuseSavepoint { request, reason } => {
-                tracing::warn!(savepoint = request.0, "no savepoint is taken: {reason}");
-            }
+            Action::RefuseSavepoint { request, reason } => self.savepoint_failed(request, reason.to_owned()),
             Action::FailAttempt { reason } => return Err(Failure::restart(reason)),
         }
         Ok(())
@@ -324,6 +368,26 @@ impl<'a> Driver<'a> {
             self.parts.remove(&checkpoint).into_iter().flat_map(|parts| parts.by_task.into_values())
         {
             self.delete_files(&snapshot);
+        }
+    }
+
+    fn savepoint_failed(&mut self, request: SavepointRequest, reason: String) {
+        self.savepoint = None;
+        self.saved = None;
+        self.setup.stop.desk().failed(request, reason);
+    }
+
+    fn tell_saved(&mut self, request: SavepointRequest) {
+        let location =
+            self.saved.take().expect("the publishing thread tells the place before the publication");
+        tracing::info!(savepoint = request.0, location, "savepoint complete");
+        self.setup.stop.desk().done(request, location);
+    }
+
+    /// Deletes the files of a manifest that nothing else refers to.
+    fn delete_listed(&self, manifest: &Manifest) {
+        if let Some(cleaner) = &self.cleaner {
+            cleaner.delete(manifest.files().map(|f| f.name.clone()).collect());
         }
     }
 
@@ -422,6 +486,9 @@ impl<'a> Driver<'a> {
             self.manifest = next;
             crate::fault_point!("stop.after_last_manifest");
         }
+        if let Some(order) = self.savepoint.take() {
+            self.tell_saved(order.request);
+        }
         self.ending = Ending::Draining;
         self.command(Command::Finish)
     }
@@ -463,14 +530,26 @@ fn check_deadlines(manifest: &Manifest, budget: Duration) -> Result<Option<i64>,
     Ok(least)
 }
 
-/// Manifests are published one after the other on a thread of their own.
-fn start_publisher(setup: &Setup, events: Events) -> Result<(SyncSender<Manifest>, JoinHandle<()>), Failure> {
+/// Manifests are published one after the other on a thread of their own. One of a savepoint is written there before; a stop
+/// with a savepoint is complete only with both.
+fn start_publisher(setup: &Setup, events: Events) -> Result<(SyncSender<Order>, JoinHandle<()>), Failure> {
     let sequence = setup.sequence.clone();
-    let (to, from) = sync_channel::<Manifest>(1);
+    let (to, from) = sync_channel::<Order>(1);
+    let told = events.clone();
+    let publish = move |order: &Order| {
+        if let Some(target) = &order.savepoint {
+            match savepoint::write(&**sequence.store(), &order.manifest, target) {
+                Ok(location) => told.send(What::Saved { location }),
+                Err(checkpoint::Error::Storage(e)) => return Publication::Refused(e),
+                Err(e) => unreachable!("a savepoint fails only by its storage: {e}"),
+            }
+        }
+        if order.in_sequence { sequence.publish(&order.manifest) } else { Publication::Mine }
+    };
     let body = move || {
-        for manifest in from {
-            let checkpoint = manifest.checkpoint;
-            match catch_unwind(AssertUnwindSafe(|| sequence.publish(&manifest))) {
+        for order in from {
+            let checkpoint = order.manifest.checkpoint;
+            match catch_unwind(AssertUnwindSafe(|| publish(&order))) {
                 Ok(publication) => events.send(What::Published { checkpoint, publication }),
                 Err(panic) => {
                     let text = format!(

@@ -20,6 +20,8 @@ pub(super) enum What {
     AtEnd { task: TaskId },
     /// The task's part of a checkpoint is durable, or cannot be made so.
     Snapshot { checkpoint: CheckpointId, task: TaskId, result: Result<Snapshot, SnapshotProblem> },
+    /// A savepoint is written; whether it counts says the publication that follows.
+    Saved { location: String },
     /// How the publication of a manifest ended.
     Published { checkpoint: CheckpointId, publication: Publication },
     /// The publishing thread panicked.

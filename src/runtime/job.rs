@@ -6,6 +6,7 @@ use super::local_copies::LocalCopies;
 use super::progress::{Phase, Progress};
 use super::recovery;
 use super::restart::{RestartPolicy, Restarts, Verdict};
+use super::savepoints::{Desk, SavepointStatus};
 use crate::checkpoint::{Claims, Sequence, Settings};
 use crate::graph::{Graph, NodeId, Plan};
 use crate::host::metrics::Metrics;
@@ -26,6 +27,13 @@ pub struct JobOptions {
     pub checkpoints: String,
     /// Begin anew: drop the state of earlier runs, abort their pending transactions.
     pub fresh: bool,
+    /// Begin with this savepoint, or with the newest checkpoint in the folder of another job: a URI or an absolute path.
+    /// A job begins with one savepoint once; a later start with the same goes on from the job's own checkpoints.
+    pub from: Option<String>,
+    /// With `from`: delete the savepoint once the job has begun with it.
+    pub claim: bool,
+    /// Drop state of operators that the job does not have, instead of refusing it.
+    pub allow_unclaimed_state: bool,
     /// Subtasks of every operator without a parallelism of its own, 1 or more.
     pub parallelism: u32,
     /// When checkpoints are taken and what is tolerated.
@@ -47,6 +55,9 @@ impl JobOptions {
             job,
             checkpoints: checkpoints.into(),
             fresh: false,
+            from: None,
+            claim: false,
+            allow_unclaimed_state: false,
             parallelism: 1,
             checkpoint: Settings::default(),
             restart: RestartPolicy::default(),
@@ -83,7 +94,13 @@ pub struct Outcome {
 
 /// Ends a running job; usable from any thread, and from a signal's.
 #[derive(Clone, Default)]
-pub struct StopHandle(Arc<AtomicU8>);
+pub struct StopHandle(Arc<Asked>);
+
+#[derive(Default)]
+struct Asked {
+    end: AtomicU8,
+    desk: Desk,
+}
 
 /// A stop is asked for. Nothing is 0.
 const STOP: u8 = 1;
@@ -94,22 +111,42 @@ const CANCEL: u8 = 2;
 impl StopHandle {
     /// Asks for the end with a checkpoint; asking twice is asking once.
     pub fn stop(&self) {
-        self.0.fetch_max(STOP, Ordering::SeqCst);
+        self.0.end.fetch_max(STOP, Ordering::SeqCst);
     }
 
     /// Asks for the end without one: what was done since the last checkpoint is aborted, and done again by whoever
     /// starts the job anew. Whether checkpoints stay says [`Settings::on_cancellation`].
     pub fn cancel(&self) {
-        self.0.fetch_max(CANCEL, Ordering::SeqCst);
+        self.0.end.fetch_max(CANCEL, Ordering::SeqCst);
     }
 
     /// Whether the end without a checkpoint was asked for.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::SeqCst) == CANCEL
+        self.0.end.load(Ordering::SeqCst) == CANCEL
+    }
+
+    /// Asks for a savepoint in a new folder below `target`, a URI or an absolute path; the job runs on. Gives the number
+    /// for [`StopHandle::savepoint_status`].
+    pub fn savepoint(&self, target: &str) -> u64 {
+        self.0.desk.order(target, false)
+    }
+
+    /// As [`StopHandle::savepoint`], and the job ends with it, as with [`StopHandle::stop`]. If it fails, the job runs on.
+    pub fn stop_with_savepoint(&self, target: &str) -> u64 {
+        self.0.desk.order(target, true)
+    }
+
+    /// How the savepoint of this number stands; `None` if it was never asked for, or long ago.
+    pub fn savepoint_status(&self, number: u64) -> Option<SavepointStatus> {
+        self.0.desk.status(number)
+    }
+
+    pub(super) fn desk(&self) -> &Desk {
+        &self.0.desk
     }
 
     pub(super) fn is_requested(&self) -> bool {
-        self.0.load(Ordering::SeqCst) >= STOP
+        self.0.end.load(Ordering::SeqCst) >= STOP
     }
 }
 
@@ -160,8 +197,9 @@ pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcom
     }
     let (claims, running) = (RefCell::default(), Cell::new(false));
     let setup = Setup { graph, plan, options, sequence, stop, copies, claims, running };
-    recovery::check(&setup)?;
-    supervise(&setup)
+    let outcome = recovery::check(&setup).and_then(|()| supervise(&setup));
+    setup.stop.desk().close("the job has ended");
+    outcome
 }
 
 fn supervise(setup: &Setup) -> Result<Outcome, Failure> {

@@ -23,10 +23,12 @@ mod progress;
 mod meters;
 mod local_copies;
 mod cancel;
+mod savepoints;
 mod job;
 
 pub use exchange::{Partitioner, RouteBy, TypedLink};
 pub use job::{JobOptions, Outcome, StopHandle, run};
 pub use progress::{Phase, Progress, Seen};
 pub use restart::RestartPolicy;
+pub use savepoints::SavepointStatus;
 pub use sided::SidedLink;

@@ -6,7 +6,7 @@
 use super::job::Setup;
 use super::pending;
 use crate::checkpoint::{
-    Cause, Manifest, OperatorSnapshot, Planned, RestorePlan, Sequence, SubtaskSnapshot, plan,
+    self, Cause, Manifest, OperatorSnapshot, Planned, RestorePlan, Sequence, SubtaskSnapshot, plan, savepoint,
 };
 use crate::connector::{SinkControl, SinkFacts};
 use crate::graph::{Kind, NodeId};
@@ -34,6 +34,15 @@ pub(super) fn check(setup: &Setup) -> Result<(), Failure> {
     }
     crate::storage::probe(setup.sequence.store())
         .map_err(|e| Failure::from(crate::checkpoint::Error::from(e)))?;
+    if let Some(from) = &setup.options.from {
+        let begun =
+            setup.sequence.newest().map_err(Failure::from)?.is_some_and(|m| !m.restored_from.is_empty());
+        return match savepoint::open(from) {
+            // It was claimed, and so deleted when the job had begun with it.
+            Err(checkpoint::Error::NoSnapshot { .. }) if begun => Ok(()),
+            opened => Ok(opened.map(drop)?),
+        };
+    }
     if setup.options.fresh || setup.sequence.newest().map_err(Failure::from)?.is_some() {
         return Ok(());
     }
@@ -65,7 +74,11 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
         job = %setup.options.job, generation = manifest.generation.0, checkpoint = manifest.checkpoint.0,
         slot = manifest.slot, "claimed the job"
     );
-    manifest = settle(setup, manifest)?;
+    manifest = resolve(setup, manifest)?;
+    if let Some(from) = &setup.options.from {
+        manifest = begin_with(setup, manifest, from)?;
+    }
+    fence(setup)?;
     if let Some(copies) = &setup.copies {
         copies.keep_only(manifest.files().map(|file| file.name.as_str()));
     }
@@ -76,7 +89,11 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
     manifest = fix_start(setup, manifest)?;
     choose_key_groups(setup, &manifest)?;
     let planned: Vec<Planned> = setup.planned();
-    let mut restore = plan(&manifest, &planned).map_err(|problem| {
+    let mut claimed = manifest.clone();
+    if setup.options.allow_unclaimed_state {
+        claimed.operators.retain(|o| planned.iter().any(|p| p.uid == o.uid && p.stateful));
+    }
+    let mut restore = plan(&claimed, &planned).map_err(|problem| {
         Failure::from(crate::checkpoint::Error::Mismatch { checkpoint: manifest.checkpoint.0, problem })
     })?;
     for (id, control) in setup.sources() {
@@ -101,12 +118,60 @@ pub(super) fn claim(setup: &Setup) -> Result<Manifest, Failure> {
 
 /// Commits what is listed, aborts what is not, and fences every former owner of the ids.
 pub(super) fn settle(setup: &Setup, manifest: Manifest) -> Result<Manifest, Failure> {
-    let manifest = pending::resolve(&setup.sequence, manifest, |uid| sink_for(setup, uid))?;
+    let manifest = resolve(setup, manifest)?;
+    fence(setup)?;
+    Ok(manifest)
+}
+
+fn resolve(setup: &Setup, manifest: Manifest) -> Result<Manifest, Failure> {
+    pending::resolve(&setup.sequence, manifest, |uid| sink_for(setup, uid))
+}
+
+/// Puts the content of a savepoint, or of another job's checkpoint, into the sequence, with copies of its files. What the
+/// job's own newest manifest lists is resolved by then; what the savepoint lists is the job's only if it is of the same
+/// job.
+fn begin_with(setup: &Setup, manifest: Manifest, from: &str) -> Result<Manifest, Failure> {
+    let claimed = !manifest.restored_from.is_empty();
+    let snapshot = match savepoint::open(from) {
+        Err(checkpoint::Error::NoSnapshot { .. }) if claimed => return Ok(manifest),
+        opened => opened?,
+    };
+    let dispose = || if setup.options.claim && snapshot.is_savepoint { snapshot.dispose() } else { Ok(()) };
+    if manifest.restored_from == snapshot.manifest.nonce {
+        tracing::info!(from, "the job has begun with this before and goes on from its own checkpoints");
+        dispose()?;
+        return Ok(manifest);
+    }
+    if manifest.started {
+        tracing::warn!(
+            from,
+            checkpoint = manifest.checkpoint.0,
+            "the job's own checkpoints are left for this one"
+        );
+    }
+    let adopted = snapshot.adopt(&manifest, &**setup.sequence.store())?;
+    crate::fault_point!("restore.after_copy");
+    let next = Manifest {
+        started: true,
+        finished: false,
+        restored_from: snapshot.manifest.nonce.clone(),
+        operators: adopted.operators,
+        ..setup.sequence.next(&manifest, Cause::Restore, manifest.checkpoint)
+    };
+    setup.sequence.must_publish(&next)?;
+    crate::fault_point!("restore.after_manifest");
+    tracing::info!("begins with {snapshot}");
+    let next = resolve(setup, next)?;
+    dispose()?;
+    Ok(next)
+}
+
+fn fence(setup: &Setup) -> Result<(), Failure> {
     for (id, control) in setup.sinks() {
         crate::fault_point!("init.before");
         control.initialise(&setup.sink_facts(id)).map_err(|e| e.at(setup.place(id)))?;
     }
-    Ok(manifest)
+    Ok(())
 }
 
 /// Before a process gives up: what is covered is committed and the rest aborted, so that no reader of the output waits

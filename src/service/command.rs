@@ -1,6 +1,6 @@
 //! The program's commands, from arguments to exit code.
 
-use super::{rescale, txn};
+use super::{snapshots, txn};
 use crate::model::Failure;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -18,9 +18,12 @@ enum Command {
     /// See the transactions of Tidegate's jobs at the brokers, and end those of a job that is gone
     #[command(subcommand)]
     Txn(txn::Command),
-    /// Work on the checkpoints of a stopped job
+    /// See and check savepoints, and delete them
     #[command(subcommand)]
-    Checkpoint(rescale::Command),
+    Savepoint(snapshots::SavepointCommand),
+    /// See and check the checkpoints of a job
+    #[command(subcommand)]
+    Checkpoint(snapshots::CheckpointCommand),
 }
 
 /// Runs the program: reads the arguments, does what they say, and tells how that ended.
@@ -41,7 +44,8 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Txn(command) => txn::run(command),
-        Command::Checkpoint(command) => rescale::run(command),
+        Command::Savepoint(command) => snapshots::run_savepoint(&command),
+        Command::Checkpoint(command) => snapshots::run_checkpoint(command),
     }
 }
 

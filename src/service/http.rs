@@ -7,15 +7,16 @@
 //! | `GET /readyz` | whether the job runs and its checkpoints are in time, else 503 and why |
 //! | `POST /v1/stop` | a last checkpoint, then the end: 202 and an id |
 //! | `POST /v1/cancel` | the end without a checkpoint: 202 and an id |
+//! | `POST /v1/savepoint` | a savepoint, or with `stop` the end with one: 202 and an id |
 //! | `GET /v1/operations/ID` | how far that is |
 //!
 //! Its law: whoever is not on this machine may look and not command, and neither may a page in somebody's browser.
 
 use super::health::{Health, Verdict};
-use super::operations::{Kind, Operations};
+use super::operations::Operations;
 use crate::host::thread;
 use crate::model::Failure;
-use crate::runtime::StopHandle;
+use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn};
@@ -34,8 +35,19 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(super) struct Sources {
     pub(super) health: Health,
-    pub(super) stop: StopHandle,
     pub(super) operations: Operations,
+    /// Where savepoints go when a command names no place.
+    pub(super) savepoints: Option<String>,
+}
+
+/// The body of a savepoint's request; nothing is the same as `{}`.
+#[derive(Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SavepointCommand {
+    /// The folder below which its own is made; else the one of the settings.
+    folder: Option<String>,
+    /// Whether the job ends with it.
+    stop: bool,
 }
 
 /// The running server; dropped, it ends.
@@ -103,6 +115,7 @@ fn routes(sources: Sources) -> Router {
     let commands = Router::new()
         .route("/stop", post(stop))
         .route("/cancel", post(cancel))
+        .route("/savepoint", post(savepoint))
         .route("/operations/{id}", get(operation))
         .layer(from_fn(only_from_here));
     Router::new()
@@ -153,14 +166,30 @@ async fn readyz(State(sources): State<Sources>) -> Response {
 }
 
 async fn stop(State(sources): State<Sources>) -> Response {
-    let begun = sources.operations.begin(Kind::Stop);
-    sources.stop.stop();
-    (StatusCode::ACCEPTED, Json(begun)).into_response()
+    (StatusCode::ACCEPTED, Json(sources.operations.stop())).into_response()
 }
 
 async fn cancel(State(sources): State<Sources>) -> Response {
-    let begun = sources.operations.begin(Kind::Cancel);
-    sources.stop.cancel();
+    (StatusCode::ACCEPTED, Json(sources.operations.cancel())).into_response()
+}
+
+async fn savepoint(State(sources): State<Sources>, body: Bytes) -> Response {
+    let command = if body.is_empty() { Ok(SavepointCommand::default()) } else { serde_json::from_slice(&body) };
+    let command = match command {
+        Ok(command) => command,
+        Err(e) => {
+            let expected = "expected JSON such as {\"folder\": \"s3://bucket/savepoints\", \"stop\": false}";
+            return problem(StatusCode::BAD_REQUEST, &format!("{expected}: {e}"));
+        }
+    };
+    let Some(folder) = command.folder.or(sources.savepoints) else {
+        let text = "no folder for the savepoint: name it in the request, or set savepoint.folder";
+        return problem(StatusCode::BAD_REQUEST, text);
+    };
+    let begun = match command.stop {
+        true => sources.operations.stop_with_savepoint(&folder),
+        false => sources.operations.savepoint(&folder),
+    };
     (StatusCode::ACCEPTED, Json(begun)).into_response()
 }
 

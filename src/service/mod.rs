@@ -9,6 +9,7 @@
 mod kafka;
 mod command;
 mod output;
+mod snapshots;
 mod txn;
 mod rescale;
 mod settings;
@@ -20,4 +21,4 @@ mod run;
 pub use command::main;
 use kafka::KafkaArguments;
 pub use run::run;
-pub use settings::{Http, JobSettings, Kafka, Log, LogFormat, Settings, SinkSettings, SourceSettings};
+pub use settings::{Http, JobSettings, Kafka, Log, LogFormat, SavepointSettings, Settings, SinkSettings, SourceSettings};

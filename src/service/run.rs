@@ -48,11 +48,11 @@ pub fn run(build: impl FnOnce(&Settings) -> Result<Job, Failure>) -> ExitCode {
     };
     start_log(&settings.log);
     match serve(&settings, build) {
-        Ok((outcome, cancelled)) => {
-            let how = match outcome.finished {
-                true => "finished",
-                false if cancelled => "cancelled",
-                false => "stopped",
+        Ok(outcome) => {
+            let how = match outcome {
+                Outcome { cancelled: true, .. } => "cancelled",
+                Outcome { finished: true, .. } => "finished",
+                _ => "stopped",
             };
             eprintln!("{how} with checkpoint {} after {} restarts", outcome.checkpoint, outcome.restarts);
             ExitCode::SUCCESS
@@ -77,7 +77,7 @@ fn start_log(log: &Log) {
 fn serve(
     settings: &Settings,
     build: impl FnOnce(&Settings) -> Result<Job, Failure>,
-) -> Result<(Outcome, bool), Failure> {
+) -> Result<Outcome, Failure> {
     let stop = StopHandle::default();
     let signalled = stop.clone();
     let mut signals =
@@ -85,22 +85,24 @@ fn serve(
             .map_err(|e| Failure::configuration(format!("signals cannot be handled: {e}")))?;
     thread::spawn("signals", move || signals.forever().for_each(|_| signalled.stop()))
         .map_err(|e| Failure::configuration(format!("no thread for signals: {e}")))?;
-    let (metrics, progress, operations) = (Metrics::default(), Progress::default(), Operations::default());
+    let (metrics, progress) = (Metrics::default(), Progress::default());
+    let operations = Operations::of(stop.clone());
     metrics.watch_process();
     let mut options = settings.options(metrics.clone())?;
     options.progress = progress.clone();
     let checkpoint = &settings.checkpoint;
     let allowed = checkpoint.interval.max(checkpoint.minimum_pause) + checkpoint.timeout;
     let health = Health::new(&settings.job.name, progress, metrics, allowed);
-    let sources = Sources { health, stop: stop.clone(), operations: operations.clone() };
+    let savepoints = settings.savepoint.folder.clone();
+    let sources = Sources { health, operations: operations.clone(), savepoints };
     let server = Server::start(settings.http.address, sources)?;
     tracing::info!(address = %server.address, "metrics, health and commands over HTTP");
-    let result = build(settings).and_then(|job| job.run_until(options, stop.clone()));
+    let result = build(settings).and_then(|job| job.run_until(options, stop));
     operations.end(result.as_ref().map_err(ToString::to_string));
     let deadline = clock::now() + LINGER;
     while !operations.all_told() && clock::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
     }
     drop(server);
-    result.map(|outcome| (outcome, stop.is_cancelled()))
+    result
 }

@@ -31,6 +31,8 @@ pub struct Settings {
     pub storage: String,
     /// `[checkpoint]`: when they are taken and what is tolerated.
     pub checkpoint: checkpoint::Settings,
+    /// `[savepoint]`
+    pub savepoint: SavepointSettings,
     /// `[restart]`
     pub restart: runtime::RestartPolicy,
     /// `[http]`
@@ -93,6 +95,19 @@ impl Default for SinkSettings {
             transaction_timeout: Duration::from_secs(600),
         }
     }
+}
+
+/// Savepoints: where they go, and whether the job begins with one.
+#[derive(Debug, Clone, Default)]
+pub struct SavepointSettings {
+    /// Below this folder they are written when a command names none: a URI or an absolute path.
+    pub folder: Option<String>,
+    /// Begin with this one, or with the newest checkpoint in the folder of another job.
+    pub from: Option<String>,
+    /// Delete it once the job has begun with it.
+    pub claim: bool,
+    /// Drop state of operators that the job does not have, instead of refusing it.
+    pub allow_unclaimed_state: bool,
 }
 
 /// Where metrics, health and commands are served.
@@ -207,6 +222,7 @@ impl Settings {
             &mut sink.transaction_timeout,
         );
         self.read_checkpoint(from);
+        self.read_savepoint(from);
         self.read_restart(from);
         from.parsed(
             "http.address",
@@ -254,6 +270,53 @@ impl Settings {
             &mut checkpoint.minimum_pause,
         );
         from.parsed(
+            "checkpoint.mode",
+            "checkpoint-mode",
+            "exactly-once, or at-least-once: no input waits for a barrier on another one",
+            &mut checkpoint.mode,
+            str::parse,
+        );
+        from.parsed(
+            "checkpoint.maximum_concurrent",
+            "maximum-concurrent",
+            "Checkpoints that may be under way at once",
+            &mut checkpoint.maximum_concurrent,
+            number(0..=u32::MAX),
+        );
+        from.switch(
+            "checkpoint.unaligned",
+            "unaligned",
+            "Barriers may overtake records, which then become part of the checkpoint",
+            &mut checkpoint.unaligned,
+        );
+        from.duration(
+            "checkpoint.aligned_timeout",
+            "aligned-timeout",
+            "Unaligned: barriers overtake only after this time",
+            &mut checkpoint.aligned_timeout,
+        );
+        from.parsed(
+            "checkpoint.on_cancellation",
+            "on-cancellation",
+            "retain or delete: what becomes of checkpoints when the job is cancelled",
+            &mut checkpoint.on_cancellation,
+            str::parse,
+        );
+        from.parsed(
+            "checkpoint.inline_below_bytes",
+            "inline-below-bytes",
+            "State of fewer bytes than this is kept in the manifest",
+            &mut checkpoint.inline_below_bytes,
+            number(0..=u64::MAX),
+        );
+        from.parsed(
+            "checkpoint.local_recovery",
+            "local-recovery",
+            "Folder of this machine for second copies of state files, to restore from",
+            &mut checkpoint.local_recovery,
+            |text| Ok((!text.is_empty()).then(|| text.into())),
+        );
+        from.parsed(
             "checkpoint.tolerable_failures",
             "tolerable-failures",
             "Failed checkpoints in a row that are tolerated",
@@ -272,6 +335,37 @@ impl Settings {
             "restart-budget",
             "How long a restart may take before prepared transactions are in danger",
             &mut checkpoint.restart_budget,
+        );
+    }
+
+    fn read_savepoint(&mut self, from: &mut Reading) {
+        let savepoint = &mut self.savepoint;
+        let some = |text: &str| Ok((!text.is_empty()).then(|| text.to_owned()));
+        from.parsed(
+            "savepoint.folder",
+            "savepoints",
+            "Where savepoints are written unless a command names another place",
+            &mut savepoint.folder,
+            some,
+        );
+        from.parsed(
+            "savepoint.from",
+            "from",
+            "Begin with this savepoint, or with the newest checkpoint in the folder of another job",
+            &mut savepoint.from,
+            some,
+        );
+        from.switch(
+            "savepoint.claim",
+            "claim",
+            "Delete the savepoint once the job has begun with it",
+            &mut savepoint.claim,
+        );
+        from.switch(
+            "savepoint.allow_unclaimed_state",
+            "allow-unclaimed-state",
+            "Drop state of operators that the job does not have, instead of refusing it",
+            &mut savepoint.allow_unclaimed_state,
         );
     }
 
@@ -338,6 +432,10 @@ impl Settings {
         {
             reading.problems.push(format!("job.name: {e}"));
         }
+        if self.savepoint.claim && self.savepoint.from.is_none() {
+            let text = "savepoint.claim needs savepoint.from: there is nothing to claim";
+            reading.problems.push(text.to_owned());
+        }
         let problems = self.checkpoint.problems();
         reading.problems.extend(problems.into_iter().map(|p| format!("checkpoint: {p}")));
         if let Err(e) = tracing_subscriber::EnvFilter::try_new(&self.log.level) {
@@ -363,6 +461,9 @@ impl Settings {
         let mut options = JobOptions::new(job, &self.storage);
         options.fresh = self.job.fresh;
         options.parallelism = self.job.parallelism;
+        options.from = self.savepoint.from.clone();
+        options.claim = self.savepoint.claim;
+        options.allow_unclaimed_state = self.savepoint.allow_unclaimed_state;
         options.checkpoint = self.checkpoint.clone();
         options.restart = self.restart.clone();
         options.metrics = metrics;

@@ -1,0 +1,242 @@
+//! A savepoint: everything that a start needs in one folder, which may be moved, copied and kept.
+//!
+//! Its law: the folder refers to nothing outside of itself. Beside the files of state, under the names that the manifest
+//! has for them, stands the manifest as `savepoint`, written last: without it the folder is no savepoint. It is outside
+//! of every job's sequence, so it makes nothing complete and permits no commit.
+
+use super::{Cause, Error, Manifest};
+use crate::host::random;
+use crate::model::CheckpointId;
+use crate::state::StateHandle;
+use crate::storage::{self, FileRef, Storage};
+use std::sync::Arc;
+
+/// The manifest's name in the folder.
+const MANIFEST: &str = "savepoint";
+
+/// What a start can begin with: a savepoint, or the newest checkpoint in a job's folder.
+pub struct Snapshot {
+    /// Where its files are.
+    pub store: Arc<dyn Storage>,
+    /// What it says.
+    pub manifest: Manifest,
+    /// Whether it is a savepoint.
+    pub is_savepoint: bool,
+}
+
+/// A plain absolute path is a folder of the local file system.
+fn uri(place: &str) -> String {
+    if place.starts_with('/') { format!("file://{place}") } else { place.to_owned() }
+}
+
+/// Checks that something can be opened there.
+///
+/// # Errors
+/// The store's.
+pub fn check_target(target: &str) -> Result<(), Error> {
+    storage::open(&uri(target), "")?;
+    Ok(())
+}
+
+/// Writes a savepoint into a new folder below `target` and gives that folder's URI. What was written is taken back if it
+/// cannot be finished.
+///
+/// # Errors
+/// The stores'.
+pub fn write(from: &dyn Storage, manifest: &Manifest, target: &str) -> Result<String, Error> {
+    let folder = format!("savepoint-{}-{}", manifest.checkpoint, random::token());
+    let place = format!("{}/{folder}", uri(target).trim_end_matches('/'));
+    let to = storage::open(&place, "")?;
+    let mut written: Vec<&FileRef> = Vec::new();
+    let mut copy_all = || -> Result<(), storage::Error> {
+        for file in manifest.files() {
+            let bytes = file.read(from)?;
+            to.put(&file.name, &bytes)?;
+            written.push(file);
+        }
+        crate::fault_point!("savepoint.after_files");
+        let manifest = Manifest { cause: Cause::Savepoint, ..manifest.clone() };
+        to.put(MANIFEST, &manifest.encode())
+    };
+    if let Err(e) = copy_all() {
+        for file in written {
+            // What stays is no savepoint: its manifest is missing.
+            let _ = to.delete(&file.name);
+        }
+        let _ = to.delete(MANIFEST);
+        return Err(e.into());
+    }
+    crate::fault_point!("savepoint.after_manifest");
+    Ok(place)
+}
+
+/// Opens a savepoint, or the newest checkpoint in a job's folder.
+///
+/// # Errors
+/// [`Error::NoSnapshot`] if there is neither, [`Error::Unreadable`] for damage, or the store's.
+pub fn open(place: &str) -> Result<Snapshot, Error> {
+    let missing = || Error::NoSnapshot { location: place.to_owned() };
+    let store = storage::open_existing(&uri(place), "")?.ok_or_else(missing)?;
+    let (name, bytes, is_savepoint) = match store.get(MANIFEST) {
+        Ok(bytes) => (MANIFEST.to_owned(), bytes, true),
+        Err(storage::Error::NotFound { .. }) => {
+            let newest = store.list("manifest")?.pop().ok_or_else(missing)?;
+            let name = format!("manifest/{newest}");
+            let bytes = store.get(&name)?;
+            (name, bytes, false)
+        }
+        Err(e) => return Err(e.into()),
+    };
+    let manifest =
+        Manifest::decode(&bytes).map_err(|problem| Error::unreadable(store.location(), &name, &problem))?;
+    Ok(Snapshot { store, manifest, is_savepoint })
+}
+
+impl Snapshot {
+    /// Copies its files into the store of the job that begins with it, under names of that job's generation, and gives
+    /// the operators that refer to the copies.
+    ///
+    /// # Errors
+    /// The stores'; a file that was changed is named.
+    pub fn adopt(&self, by: &Manifest, into: &dyn Storage) -> Result<Manifest, Error> {
+        let mut adopted = self.manifest.clone();
+        for handle in adopted.operators.iter_mut().flat_map(|o| &mut o.subtasks).flat_map(|s| s.handles_mut())
+        {
+            if let StateHandle::File(file) = handle {
+                let bytes = file.read(&*self.store)?;
+                let name = format!("state/{}-0-{}", by.generation, random::token());
+                *file = FileRef::write(into, name, &bytes)?;
+            }
+        }
+        if adopted.job != by.job {
+            adopted = adopted.without_committables();
+        }
+        Ok(adopted)
+    }
+
+    /// Deletes a savepoint: its manifest first, so that nobody begins with half of it.
+    ///
+    /// # Errors
+    /// The store's, or [`Error::NoSnapshot`] for the checkpoint of a job, which only that job deletes.
+    pub fn dispose(&self) -> Result<(), Error> {
+        if !self.is_savepoint {
+            return Err(Error::NoSnapshot { location: self.store.location() });
+        }
+        self.store.delete(MANIFEST)?;
+        for file in self.manifest.files() {
+            self.store.delete(&file.name)?;
+        }
+        Ok(())
+    }
+
+    /// Everything that is wrong with it, one text each: files that are missing or changed, key groups that no subtask or
+    /// more than one covers, a partition that stands twice.
+    pub fn problems(&self) -> Vec<String> {
+        let damaged =
+            self.manifest.files().filter_map(|file| Some(file.read(&*self.store).err()?.to_string()));
+        let mut found: Vec<String> = damaged.collect();
+        for operator in &self.manifest.operators {
+            let uid = &operator.uid;
+            if let Some(max) = operator.max_parallelism {
+                let mut next = 0;
+                for range in operator.subtasks.iter().filter_map(|s| s.range) {
+                    if u32::from(range.first) != next {
+                        found.push(format!(
+                            "operator {uid}: key group {next} should come next, a subtask begins with {}",
+                            range.first
+                        ));
+                    }
+                    next = u32::from(range.last) + 1;
+                }
+                if next != max.get() {
+                    found.push(format!("operator {uid}: {next} of {} key groups are covered", max.get()));
+                }
+            }
+            let mut splits: Vec<&Vec<u8>> = operator.subtasks.iter().flat_map(|s| &s.splits).collect();
+            let all = splits.len();
+            splits.sort_unstable();
+            splits.dedup();
+            if splits.len() < all {
+                found.push(format!("source {uid}: {} positions stand twice", all - splits.len()));
+            }
+        }
+        found
+    }
+}
+
+/// The first of a savepoint's facts, for people.
+impl std::fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.is_savepoint { "savepoint" } else { "checkpoint" };
+        let CheckpointId(id) = self.manifest.checkpoint;
+        write!(f, "{kind} {id} of job {} in {}", self.manifest.job, self.store.location())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{OperatorSnapshot, SubtaskSnapshot};
+    use super::*;
+    use crate::connector::Committable;
+    use crate::model::{JobId, OperatorUid};
+    use crate::storage::Local;
+
+    fn manifest(store: &Local, job: &str) -> Manifest {
+        let file = FileRef::write(store, "state/1-1-x".into(), b"state").unwrap();
+        let mut manifest = Manifest::unborn(JobId::new(job).unwrap());
+        manifest.operators.push(OperatorSnapshot {
+            uid: OperatorUid("sink".into()),
+            name: "sink".into(),
+            max_parallelism: None,
+            subtasks: vec![SubtaskSnapshot {
+                keyed: vec![StateHandle::File(file)],
+                committables: vec![Committable { sequence: 7, deadline_ms: 0, evidence: vec![1] }],
+                ..SubtaskSnapshot::default()
+            }],
+        });
+        manifest
+    }
+
+    fn scene() -> (tempfile::TempDir, Local, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Local::open(dir.path().join("job")).unwrap();
+        let target = dir.path().join("savepoints").display().to_string();
+        (dir, store, target)
+    }
+
+    #[test]
+    fn a_savepoint_that_was_moved_still_opens_and_a_flipped_byte_is_found() {
+        let (dir, store, target) = scene();
+        let place = write(&store, &manifest(&store, "orders"), &target).unwrap();
+        let moved = dir.path().join("moved");
+        std::fs::rename(place.strip_prefix("file://").unwrap(), &moved).unwrap();
+        store.delete("state/1-1-x").unwrap();
+        let moved = moved.display().to_string();
+        assert_eq!(open(&moved).unwrap().problems(), Vec::<String>::new());
+        std::fs::write(format!("{moved}/state/1-1-x"), b"stale").unwrap();
+        let problems = open(&moved).unwrap().problems();
+        assert!(problems.len() == 1 && problems[0].contains("state/1-1-x"), "{problems:?}");
+        std::fs::write(format!("{moved}/savepoint"), b"TGMF or not").unwrap();
+        assert!(matches!(open(&moved), Err(Error::Unreadable { .. })));
+    }
+
+    #[test]
+    fn a_fork_owns_no_transaction_and_the_job_itself_does() {
+        let (_dir, store, target) = scene();
+        let saved = open(&write(&store, &manifest(&store, "orders"), &target).unwrap()).unwrap();
+        for (job, owns) in [("orders", true), ("fork", false)] {
+            let by = Manifest::unborn(JobId::new(job).unwrap());
+            let adopted = saved.adopt(&by, &store).unwrap();
+            assert_eq!(adopted.has_committables(), owns, "{job}");
+            assert!(adopted.files().all(|file| file.read(&store).is_ok()));
+        }
+    }
+
+    #[test]
+    fn what_is_disposed_of_is_gone() {
+        let (_dir, store, target) = scene();
+        let place = write(&store, &manifest(&store, "orders"), &target).unwrap();
+        open(&place).unwrap().dispose().unwrap();
+        assert!(matches!(open(&place), Err(Error::NoSnapshot { .. })));
+    }
+}
