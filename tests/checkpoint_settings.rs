@@ -6,8 +6,7 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use support::{PATIENCE, Scene, transactions};
+use support::{PATIENCE, Scene, http, transactions};
 use tidegate_tools::program::Program;
 
 /// Clicks a second.
@@ -22,9 +21,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect()
 }
 
-fn cancel(mut program: Program) {
-    let pid = program.pid().to_string();
-    assert!(Command::new("kill").args(["-QUIT", &pid]).status().unwrap().success());
+fn cancel((mut program, address): (Program, String)) {
+    let (status, body) = http::ask(&address, "POST", "/v1/cancel", "").unwrap();
+    assert_eq!(status, 202, "{body}");
     let status = program.wait(PATIENCE).unwrap();
     assert!(status.success(), "{status}:\n{}", program.log_tail(20));
     assert!(program.log_tail(20).contains("cancelled with checkpoint"), "{}", program.log_tail(20));
@@ -81,7 +80,7 @@ fn a_restart_takes_state_from_this_machine() {
 #[test]
 fn a_cancelled_job_goes_on_from_its_retained_checkpoints() {
     let mut scene = Scene::new("cancel-retain", 2).feed(RATE);
-    let program = scene.start();
+    let program = http::start(&scene);
     scene.wait_for_progress();
     cancel(program);
     let open = transactions::open(&scene.job.bootstrap, &scene.job.group);
@@ -94,7 +93,7 @@ fn a_cancelled_job_goes_on_from_its_retained_checkpoints() {
 #[test]
 fn a_cancelled_job_deletes_its_checkpoints_after_its_commits() {
     let mut scene = Scene::new("cancel-delete", 2).flag("on-cancellation", "delete").feed(RATE);
-    let program = scene.start();
+    let program = http::start(&scene);
     scene.wait_for_progress();
     cancel(program);
     scene.stop_feed();

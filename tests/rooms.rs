@@ -50,6 +50,7 @@ const WALLS: &[(&[&str], &[&str])] = &[
     (&["config", "Config"], &["service"]),
     (&["config", "Value"], &["service"]),
     (&["axum"], &["service"]),
+    (&["ureq"], &["service"]),
 ];
 
 /// What stands in a source file, without comments, strings and code that only tests compile.

@@ -7,8 +7,7 @@ mod support;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use support::{PATIENCE, Scene};
-use tidegate_tools::program::Program;
+use support::{PATIENCE, Scene, http};
 
 /// Clicks a second.
 const RATE: u64 = 4000;
@@ -23,9 +22,18 @@ fn with_savepoints(title: &str) -> Scene {
     scene.flag("savepoints", &folder).feed(RATE)
 }
 
-fn signal(program: &Program, name: &str) {
-    let pid = program.pid().to_string();
-    assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+fn create(address: &str) -> Command {
+    let mut command = Command::new(support::bin_dir().join("tidegate"));
+    command.args(["savepoint", "create", "--address", address]);
+    command
+}
+
+/// The savepoint's place, as the program prints it.
+fn created(command: &mut Command) -> PathBuf {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    PathBuf::from(printed.trim().strip_prefix("file://").unwrap())
 }
 
 fn the_savepoint(scene: &Scene) -> PathBuf {
@@ -42,12 +50,12 @@ fn verify(place: &std::path::Path) -> bool {
 #[test]
 fn an_intermediate_savepoint_disturbs_nothing() {
     let mut scene = with_savepoints("savepoint");
-    let mut program = scene.start();
+    let (mut program, address) = http::start(&scene);
     scene.wait_for_progress();
-    signal(&program, "-USR1");
-    scene.until("the savepoint", || scene.has_logged("savepoint complete"));
+    let place = created(&mut create(&address));
+    assert_eq!(place, the_savepoint(&scene));
+    scene.wait_for_progress();
     program.kill().unwrap();
-    let place = the_savepoint(&scene);
     assert!(verify(&place));
     let moved = scene.job.folder.join("moved");
     fs::rename(&place, &moved).unwrap();
@@ -65,9 +73,9 @@ fn an_intermediate_savepoint_disturbs_nothing() {
 #[test]
 fn a_job_stops_with_a_savepoint_and_begins_with_it_without_its_checkpoints() {
     let scene = with_savepoints("stop-savepoint");
-    let mut program = scene.start();
+    let (mut program, address) = http::start(&scene);
     scene.wait_for_progress();
-    signal(&program, "-USR2");
+    created(create(&address).arg("--stop"));
     assert!(program.wait(PATIENCE).unwrap().success(), "log {}", scene.log());
     assert!(scene.has_logged("savepoint complete"));
     let place = the_savepoint(&scene);
@@ -85,8 +93,10 @@ fn a_job_stops_with_a_savepoint_and_begins_with_it_without_its_checkpoints() {
 fn dies_taking_one(title: &str, fault: &str) {
     let mut scene = with_savepoints(title);
     let mut program = scene.start_with_fault(fault);
+    let address = http::address(&scene, 0);
     scene.wait_for_progress();
-    signal(&program, "-USR2");
+    let output = create(&address).arg("--stop").output().unwrap();
+    assert!(!output.status.success(), "it was killed before it could tell");
     program.wait(PATIENCE).unwrap();
     scene.must_have_happened(fault, "kill");
     let program = scene.start();
@@ -106,9 +116,9 @@ fn killed_between_the_savepoint_and_the_jobs_own_slot() {
 
 fn dies_beginning_with_one(title: &str, fault: &str) {
     let scene = with_savepoints(title);
-    let mut program = scene.start();
+    let (mut program, address) = http::start(&scene);
     scene.wait_for_progress();
-    signal(&program, "-USR2");
+    created(create(&address).arg("--stop"));
     assert!(program.wait(PATIENCE).unwrap().success(), "log {}", scene.log());
     let place = the_savepoint(&scene);
     let mut scene = scene.flag("from", place.to_str().unwrap());

@@ -2,65 +2,21 @@
 //! HTTP, and SIGTERM without loss or repetition.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(clippy::disallowed_methods, reason = "a test measures real time")]
 
 mod support;
 
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use support::http::{ask, get, json, start, wait_for};
 use support::{Cluster, PATIENCE, Scene};
-use tidegate_tools::program::Program;
-
-/// What the job's log calls the address.
-const LISTENS: &str = "metrics, health and commands over HTTP";
 
 /// A scene whose job has the reference file under its flags, and a log for machines.
 fn scene(scene: Scene) -> Scene {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/tidegate.toml");
     scene.flag("config", config.to_str().unwrap()).flag("log-format", "json")
-}
-
-/// Starts the job; where it serves HTTP.
-fn start(scene: &Scene) -> (Program, String) {
-    let before = scene.times_logged(LISTENS);
-    let program = scene.start();
-    scene.until("the address", || scene.times_logged(LISTENS) > before);
-    let log = std::fs::read_to_string(scene.job.log()).unwrap();
-    let line = log.lines().rfind(|line| line.contains(LISTENS)).unwrap();
-    let line: Value = serde_json::from_str(line).unwrap();
-    (program, line["address"].as_str().unwrap().to_owned())
-}
-
-/// One request; status and body.
-fn ask(address: &str, method: &str, path: &str, headers: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    write!(stream, "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}content-length: 0\r\n\r\n")
-        .ok()?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).ok()?;
-    let status = text.split(' ').nth(1)?.parse().ok()?;
-    Some((status, text.split_once("\r\n\r\n")?.1.to_owned()))
-}
-
-fn get(address: &str, path: &str) -> (u16, String) {
-    ask(address, "GET", path, "").unwrap_or_else(|| panic!("{address}{path} does not answer"))
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
-}
-
-fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !test() {
-        assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// Runs promtool on what is exposed.

@@ -174,7 +174,8 @@ async fn cancel(State(sources): State<Sources>) -> Response {
 }
 
 async fn savepoint(State(sources): State<Sources>, body: Bytes) -> Response {
-    let command = if body.is_empty() { Ok(SavepointCommand::default()) } else { serde_json::from_slice(&body) };
+    let command =
+        if body.is_empty() { Ok(SavepointCommand::default()) } else { serde_json::from_slice(&body) };
     let command = match command {
         Ok(command) => command,
         Err(e) => {

@@ -10,6 +10,7 @@ mod kafka;
 mod command;
 mod output;
 mod snapshots;
+mod create;
 mod txn;
 mod rescale;
 mod settings;
@@ -21,4 +22,6 @@ mod run;
 pub use command::main;
 use kafka::KafkaArguments;
 pub use run::run;
-pub use settings::{Http, JobSettings, Kafka, Log, LogFormat, SavepointSettings, Settings, SinkSettings, SourceSettings};
+pub use settings::{
+    Http, JobSettings, Kafka, Log, LogFormat, SavepointSettings, Settings, SinkSettings, SourceSettings,
+};

@@ -1,7 +1,7 @@
 //! `tidegate savepoint` and `tidegate checkpoint`: what a start could begin with, seen and checked from outside.
 
 use super::output::{self, Format, Row};
-use super::rescale;
+use super::{create, rescale};
 use crate::checkpoint::savepoint::{self, Snapshot};
 use crate::checkpoint::{Held, Manifest, Sequence, orphans};
 use crate::model::{Failure, JobId};
@@ -10,6 +10,8 @@ use serde::Serialize;
 /// What to do about savepoints.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum SavepointCommand {
+    /// Ask a running job for a savepoint, and wait for it
+    Create(create::Create),
     /// Show what a savepoint holds
     Inspect(Place),
     /// Read every file of a savepoint and check it: checksums, key groups, positions
@@ -136,6 +138,7 @@ impl Row for Entry {
 /// When it cannot be read, or does not pass.
 pub(super) fn run_savepoint(command: &SavepointCommand) -> Result<(), Failure> {
     match command {
+        SavepointCommand::Create(create) => create::run(create),
         SavepointCommand::Inspect(place) => inspect(&savepoint::open(&place.place)?, place.output),
         SavepointCommand::Verify(place) => verify(&savepoint::open(&place.place)?),
         SavepointCommand::Dispose(place) => Ok(savepoint::open(&place.place)?.dispose()?),

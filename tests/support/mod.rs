@@ -2,6 +2,7 @@
 //!
 //! - [`Scene`]: topics, a feed, the example `clicks_per_url` started and killed on them, and the judge.
 //! - [`Cluster`]: brokers of a test's own, which may be stopped and killed.
+//! - [`http`]: what a running job answers.
 //! - [`occasions`]: the ways in which a fault point is reached.
 //! - [`kills`]: SIGKILL again and again.
 //! - [`transactions`]: what the brokers say about a job's transactional ids.
@@ -15,6 +16,7 @@
 
 mod scene;
 mod cluster;
+pub(crate) mod http;
 pub(crate) mod kills;
 pub(crate) mod occasions;
 pub(crate) mod transactions;

@@ -12,6 +12,7 @@ use crate::host::metrics::Metrics;
 use crate::model::{Failure, JobId};
 use crate::{checkpoint, runtime};
 use layers::Variables;
+pub(super) use reading::duration;
 use reading::{Reading, number};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

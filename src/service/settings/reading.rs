@@ -164,7 +164,7 @@ fn flatten(at: String, value: Value, into: &mut BTreeMap<String, Value>) {
 }
 
 /// A duration such as `250ms`, `1s`, `10min`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(in crate::service) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|e| format!("{e}; expected a duration such as 250ms, 1s or 10min, found {text:?}"))
 }
