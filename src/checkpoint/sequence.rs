@@ -82,7 +82,15 @@ impl Sequence {
     /// # Errors
     /// The store's.
     pub fn open(location: &str, job: &JobId) -> Result<Self, Error> {
-        Ok(Self::new(storage::open(location, &folder_of(job))?, job.clone()))
+        Self::open_with(location, job, &storage::Options::default())
+    }
+
+    /// As [`open`](Self::open), with settings for the store.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn open_with(location: &str, job: &JobId, options: &storage::Options) -> Result<Self, Error> {
+        Ok(Self::new(storage::open_with(location, &folder_of(job), options)?, job.clone()))
     }
 
     /// The manifests of the job below a checkpoint location; `None` if it has no folder there.

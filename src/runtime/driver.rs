@@ -112,7 +112,8 @@ impl<'a> Driver<'a> {
         for (id, control) in setup.sources() {
             offsets.push((setup.graph.uid(id), control.offset_committer(&setup.options.metrics)?));
         }
-        let cleaner = Cleaner::start(setup.sequence.store().clone())?;
+        let cleaner =
+            Cleaner::start(setup.sequence.store().clone(), setup.options.storage.deletions_per_second)?;
         let (held, left) = held(setup, manifest.generation);
         if !left.is_empty() {
             tracing::info!(

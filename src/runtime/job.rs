@@ -12,7 +12,7 @@ use crate::graph::{Graph, NodeId, Plan};
 use crate::host::metrics::Metrics;
 use crate::host::{clock, random};
 use crate::model::{Attempt, Failure, JobId};
-use crate::storage::Storage;
+use crate::storage::{self, Storage};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -25,6 +25,8 @@ pub struct JobOptions {
     pub job: JobId,
     /// Where checkpoints are kept, such as `file:///var/lib/tidegate`; jobs may share it.
     pub checkpoints: String,
+    /// How the store of the checkpoints is used.
+    pub storage: storage::Options,
     /// Begin anew: drop the state of earlier runs, abort their pending transactions.
     pub fresh: bool,
     /// Begin with this savepoint, or with the newest checkpoint in the folder of another job: a URI or an absolute path.
@@ -54,6 +56,7 @@ impl JobOptions {
         Self {
             job,
             checkpoints: checkpoints.into(),
+            storage: storage::Options::default(),
             fresh: false,
             from: None,
             claim: false,
@@ -69,6 +72,7 @@ impl JobOptions {
 
     fn problems(&self) -> Vec<String> {
         let mut problems = self.checkpoint.problems();
+        problems.extend(self.storage.problems());
         if self.parallelism == 0 {
             problems.push("the parallelism must be 1 or more, found 0".to_owned());
         }
@@ -188,7 +192,7 @@ pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcom
     if !problems.is_empty() {
         return Err(Failure::configuration(problems.join("\n")));
     }
-    let mut sequence = Sequence::open(&options.checkpoints, &options.job)?;
+    let mut sequence = Sequence::open_with(&options.checkpoints, &options.job, &options.storage)?;
     let copies = options.checkpoint.local_recovery.as_ref().map(|folder| {
         Arc::new(LocalCopies::new(Arc::clone(sequence.store()), folder, &options.job, &options.metrics))
     });

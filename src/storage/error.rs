@@ -35,7 +35,7 @@ pub enum Error {
         name: String,
     },
     /// The store refuses this user.
-    #[error("{location}: {action} {name} is not permitted; let this user read and write the folder")]
+    #[error("{location}: {action} {name} is not permitted; let this user read, write and delete there")]
     NotPermitted {
         /// The store.
         location: String,
@@ -69,12 +69,26 @@ pub enum Error {
         found: String,
     },
     /// The URI names no store that is known here.
-    #[error("checkpoint location {uri:?}: {problem}; expected file:///an/absolute/folder")]
+    #[error(
+        "checkpoint location {uri:?}: {problem}; expected file:///an/absolute/folder, or memory://name in tests"
+    )]
     Uri {
         /// As given.
         uri: String,
         /// What is wrong with it.
         problem: String,
+    },
+    /// Some of many blobs could not be deleted.
+    #[error("{location}: {} of {of} blobs could not be deleted and stay behind, such as {}: {first}", names.len(), names[0])]
+    Left {
+        /// The store.
+        location: String,
+        /// The blobs, at least one.
+        names: Vec<String>,
+        /// How many there were to delete.
+        of: usize,
+        /// What went wrong with the first.
+        first: Box<Error>,
     },
     /// Anything else.
     #[error("{location}: {action} {name}: {source}")]
@@ -106,6 +120,10 @@ impl Error {
 
     /// Whether the same operation may succeed later without anybody changing a setting.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::Full { .. })
+        match self {
+            Self::Io { .. } | Self::Full { .. } => true,
+            Self::Left { first, .. } => first.is_transient(),
+            _ => false,
+        }
     }
 }

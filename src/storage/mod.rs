@@ -5,16 +5,20 @@
 //! Nothing here knows what a checkpoint is.
 
 mod error;
+mod options;
 mod file;
 mod local;
+mod memory;
 mod probe;
 mod uri;
 
 pub use error::Error;
 pub use file::FileRef;
 pub use local::Local;
+pub use memory::Memory;
+pub use options::{MemoryOptions, Options};
 pub use probe::probe;
-pub use uri::{open, open_existing};
+pub use uri::{open, open_existing, open_existing_with, open_with};
 
 /// How a conditional put ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,4 +63,22 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// [`Error`], when the blob may still be there.
     fn delete(&self, name: &str) -> Result<(), Error>;
+
+    /// Deletes many blobs, in whatever order the store is quickest with; one that fails does not keep the others.
+    ///
+    /// # Errors
+    /// [`Error::Left`] with those that may still be there.
+    fn delete_all(&self, names: &[String]) -> Result<(), Error> {
+        let failed = names.iter().filter_map(|name| Some((name.clone(), self.delete(name).err()?)));
+        left(self.location(), names.len(), failed.collect())
+    }
+}
+
+/// The result of deleting `of` blobs, of which these failed.
+fn left(location: String, of: usize, failed: Vec<(String, Error)>) -> Result<(), Error> {
+    let (names, errors): (Vec<_>, Vec<_>) = failed.into_iter().unzip();
+    match errors.into_iter().next() {
+        Some(first) => Err(Error::Left { location, names, of, first: Box::new(first) }),
+        None => Ok(()),
+    }
 }
