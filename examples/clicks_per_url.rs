@@ -2,6 +2,7 @@
 //! `{"url":"/p/47","count":3}` keyed by the URL.
 
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 use tidegate::api::prelude::*;
 
 /// What is read; other fields are ignored.
@@ -20,6 +21,8 @@ struct Counted {
 /// One counter for each URL.
 #[derive(Clone, Default)]
 struct CountClicks {
+    /// For each click, to see what backpressure does.
+    slow_down: Duration,
     count: Option<ValueState<u64>>,
 }
 
@@ -37,12 +40,21 @@ impl KeyedProcessFunction<Click> for CountClicks {
         context: &mut KeyedContext<'_>,
         out: &mut Emitter<'_, Counted>,
     ) -> Result<(), UserError> {
+        if !self.slow_down.is_zero() {
+            std::thread::sleep(self.slow_down);
+        }
         let state = self.count.expect("open has declared it");
         let count = state.get(context)?.unwrap_or(0) + 1;
         state.set(context, count)?;
         out.emit(Counted { url: click.url, count });
         Ok(())
     }
+}
+
+/// Milliseconds from `CLICKS_SLOW_DOWN_MS`; none without it.
+fn slow_down() -> Duration {
+    let given = std::env::var("CLICKS_SLOW_DOWN_MS").ok().and_then(|text| text.parse().ok());
+    Duration::from_millis(given.unwrap_or(0))
 }
 
 fn main() -> std::process::ExitCode {
@@ -62,7 +74,7 @@ fn main() -> std::process::ExitCode {
         job.source("clicks", clicks)
             .uid("clicks")
             .key_by(|click: &Click| &click.url)
-            .process("count", CountClicks::default())
+            .process("count", CountClicks { slow_down: slow_down(), ..CountClicks::default() })
             .uid("count")
             .sink("counts", counts)
             .uid("counts");

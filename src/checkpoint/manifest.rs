@@ -95,6 +95,16 @@ impl SubtaskSnapshot {
         self.keyed.iter_mut().chain(operator).chain(self.in_flight.iter_mut().map(|f| &mut f.handle))
     }
 
+    /// Whether it holds nothing but records in flight.
+    pub fn is_in_flight_only(&self) -> bool {
+        let Self { range, keyed, operator, in_flight: _, watermark: _, splits, committables } = self;
+        range.is_none()
+            && keyed.is_empty()
+            && operator.is_empty()
+            && splits.is_empty()
+            && committables.is_empty()
+    }
+
     /// All files that it refers to.
     pub fn files(&self) -> impl Iterator<Item = &FileRef> {
         self.handles().filter_map(StateHandle::file)
@@ -186,6 +196,12 @@ impl Manifest {
     /// All files that it refers to.
     pub fn files(&self) -> impl Iterator<Item = &FileRef> {
         self.operators.iter().flat_map(|o| &o.subtasks).flat_map(SubtaskSnapshot::files)
+    }
+
+    /// How many records are in flight in it.
+    pub fn records_in_flight(&self) -> u64 {
+        let subtasks = self.operators.iter().flat_map(|o| &o.subtasks);
+        subtasks.flat_map(|s| &s.in_flight).map(|f| f.records).sum()
     }
 
     /// Whether any transaction is pending.

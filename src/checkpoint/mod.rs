@@ -12,6 +12,7 @@ mod retention;
 mod redistribute;
 mod restore;
 mod rewrite;
+mod restore_in_flight;
 pub mod savepoint;
 mod settings;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use error::Error;
 pub use manifest::{Cause, InFlight, Manifest, OperatorSnapshot, OperatorState, SubtaskSnapshot};
 pub use protocol::{Action, Event, Protocol, SavepointRequest};
 pub use restore::{Planned, RestorePlan, SubtaskRestore, plan};
+pub use restore_in_flight::InFlightRestore;
 pub use retention::{Deletions, Held, orphans, superseded};
 pub use rewrite::{Write, rewrite};
 pub use sequence::{Claims, Publication, Sequence};

@@ -1,8 +1,9 @@
 //! From a manifest and a plan to what each subtask begins with: key groups by Flink's arithmetic, source positions to
 //! everybody (each reader keeps its own), operator state by its kind, everything without a home refused.
 
-use super::Manifest;
 use super::redistribute::shares;
+use super::restore_in_flight::in_flight_of;
+use super::{InFlightRestore, Manifest, SubtaskSnapshot};
 use crate::model::{KeyGroupRange, MaxParallelism, OperatorUid};
 use crate::state::{StateHandle, StateShare};
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub struct SubtaskRestore {
     pub splits: Vec<Vec<u8>>,
     /// Its part of each operator state.
     pub operator: Vec<StateShare>,
+    /// What it replays before anything new, if its operator had anything in flight.
+    pub in_flight: Option<InFlightRestore>,
 }
 
 /// What every subtask begins with, by operator uid.
@@ -55,7 +58,11 @@ pub fn plan(manifest: &Manifest, planned: &[Planned]) -> Result<RestorePlan, Str
         let uid = &snapshot.uid;
         let holds_state =
             snapshot.subtasks.iter().any(|s| s.handles().next().is_some() || !s.splits.is_empty());
-        let Some(now) = planned.iter().find(|p| p.uid == *uid && p.stateful) else {
+        // What was in flight to an operator is no state of its own: one without state has it too.
+        let takes = |p: &&Planned| {
+            p.uid == *uid && (p.stateful || snapshot.subtasks.iter().all(SubtaskSnapshot::is_in_flight_only))
+        };
+        let Some(now) = planned.iter().find(takes) else {
             if holds_state {
                 return Err(format!(
                     "it has state of operator {uid:?} ({name}), and no operator of this job has that uid; give the \
@@ -89,7 +96,8 @@ pub fn plan(manifest: &Manifest, planned: &[Planned]) -> Result<RestorePlan, Str
                 .filter(|old| matches!((old.range, range), (Some(a), Some(b)) if a.overlaps(b)))
                 .flat_map(|old| old.keyed.clone())
                 .collect();
-            SubtaskRestore { keyed, splits: splits.clone(), operator }
+            let in_flight = in_flight_of(snapshot, index, now.parallelism, range);
+            SubtaskRestore { keyed, splits: splits.clone(), operator, in_flight }
         });
         result.operators.insert(uid.clone(), subtasks.collect());
     }
@@ -98,7 +106,7 @@ pub fn plan(manifest: &Manifest, planned: &[Planned]) -> Result<RestorePlan, Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::{OperatorSnapshot, SubtaskSnapshot};
+    use super::super::OperatorSnapshot;
     use super::*;
     use crate::model::JobId;
     use crate::storage::FileRef;

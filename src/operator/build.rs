@@ -134,6 +134,12 @@ pub trait SourceTask: Send {
     /// The source's, or the chain's.
     fn poll(&mut self, wait: Duration) -> Result<Polled, Failure>;
 
+    /// Reads nothing; lets the chain do what it does between two batches, such as replaying.
+    ///
+    /// # Errors
+    /// The chain's.
+    fn idle(&mut self) -> Result<(), Failure>;
+
     /// Freezes positions and chain.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! owning what follows it; a record goes down by calls, a barrier goes down twice: first everything is frozen
 //! ([`Stage::freeze`]), only then may the barrier leave the task ([`Stage::forward`]).
 
+mod in_flight;
 mod stage;
 mod counting;
 mod context;
@@ -26,6 +27,7 @@ pub use broadcast::{
 pub use build::{AnyStage, BuildContext, Outputs, SourceFactory, SourceTask, StageFactory};
 pub use context::{Context, OpenContext, SubtaskInfo};
 pub use emitter::Emitter;
+pub use in_flight::Captured;
 pub use key_groups::KeyGroups;
 pub use keyed::{KeySelector, KeyedContext, KeyedFactory, KeyedProcessFunction};
 pub use map::{filter, flat_map, map, try_map};

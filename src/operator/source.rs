@@ -62,9 +62,13 @@ impl<T: Send> SourceTask for Head<T> {
 
     fn poll(&mut self, wait: Duration) -> Result<Polled, Failure> {
         let polled = self.reader.poll(wait, &mut self.chain)?;
-        self.chain.records.end_of_batch()?;
-        self.chain.dead_letters.end_of_batch()?;
+        self.idle()?;
         Ok(polled)
+    }
+
+    fn idle(&mut self) -> Result<(), Failure> {
+        self.chain.records.end_of_batch()?;
+        self.chain.dead_letters.end_of_batch()
     }
 
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {

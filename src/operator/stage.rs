@@ -1,6 +1,6 @@
 //! One operator with everything behind it.
 
-use super::AnyStage;
+use super::{AnyStage, Captured};
 use crate::connector::Evidence;
 use crate::model::{Barrier, Failure, OperatorUid, Record};
 use crate::state::{FrozenKeyed, FrozenStates};
@@ -24,6 +24,8 @@ pub enum FrozenPart {
     Splits(Vec<Vec<u8>>),
     /// A sink's prepared transactions, whose evidence is yet to be collected.
     Sink(Evidence),
+    /// Records that were under way to it, to be encoded and written.
+    InFlight(Vec<Captured>),
 }
 
 /// What the operators of one task froze at one barrier.

@@ -1,83 +1,184 @@
-//! Alignment: when a barrier has arrived on every input. Pure; the task holds and releases channels as told.
+//! Alignment: when a task freezes for a barrier, and which records it captures. Pure; the task does as it is told.
 //!
 //! Problem: inputs run at different speeds, checkpoints are given up and begun again, inputs end. A counter of
-//! barriers mixes up two checkpoints. So each channel has a state, the newest barrier wins, and a barrier older than
-//! the one being aligned is passed over.
+//! barriers mixes up two checkpoints. So of each channel it is known which barrier it has *brought* last, the newest
+//! barrier wins, and one that is older than what is being done is passed over.
+//!
+//! A barrier comes in one of two ways. *In its order*, after all records before it: the channel is held back until
+//! the barrier is on all, then the task freezes. *Ahead*, past records that still wait: the task freezes at the first
+//! one, and what is before the barrier on each channel is captured, until all have brought it. That changes over
+//! from the first way to the second when the time for alignment is over:
+//!
+//! ```text
+//!            first, in order                    on all
+//!   Idle --------------------> Aligning ---------------------> Idle     freeze, forward, complete
+//!     |                          | ahead, or time is over
+//!     | first, ahead             v                on all
+//!     +--------------------> Capturing ----------------------> Idle     freeze, forward … then complete
+//! ```
 
 use crate::model::{Barrier, CheckpointId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Channel {
-    /// The barrier is still to come.
+    /// It is read.
     Open,
-    /// The barrier has come; what follows it waits.
-    Aligned,
+    /// It has brought the barrier that is being aligned; what follows it waits.
+    Held,
     /// Nothing more comes.
     Ended,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// For a barrier.
+    Idle,
+    /// For this barrier on the channels that are open.
+    Aligning(Barrier),
+    /// For this barrier on the channels that have not brought it; the task is frozen for it already.
+    Capturing(Barrier),
 }
 
 /// What to do after a barrier or an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Hold this channel back and go on with the others.
-    Hold,
-    /// A newer barrier came: release all channels, then hold this one. The older checkpoint cannot be aligned.
-    Restart {
-        /// The checkpoint that is passed over.
-        passed_over: CheckpointId,
-    },
-    /// The barrier is on all inputs: freeze, forward, release.
-    Freeze(Barrier),
     /// Nothing.
     GoOn,
+    /// Hold this channel back and go on with the others.
+    Hold,
+    /// The barrier is on all inputs: freeze, forward, release.
+    Freeze(Barrier),
+    /// Freeze and forward at once, release; from now on [`Aligner::captures`] says what is captured. If a channel has
+    /// brought it ahead, capture what waits there before it.
+    Overtake(Barrier),
+    /// Capture what waits in this channel before the barrier.
+    Capture,
+}
+
+/// A decision, and the checkpoint that it puts an end to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// Its channels are released, what was captured for it is dropped, and that comes before the decision.
+    pub(super) passed_over: Option<CheckpointId>,
+    pub(super) decision: Decision,
+}
+
+impl From<Decision> for Verdict {
+    fn from(decision: Decision) -> Self {
+        Self { passed_over: None, decision }
+    }
 }
 
 /// The alignment of one task.
 #[derive(Debug)]
 pub(super) struct Aligner {
     channels: Vec<Channel>,
-    current: Option<Barrier>,
-    /// The last barrier that was frozen or passed over.
-    done: Option<CheckpointId>,
+    brought: Vec<Option<CheckpointId>>,
+    state: State,
+    /// The last barrier for which the task was frozen.
+    frozen: Option<CheckpointId>,
 }
 
 impl Aligner {
     pub(super) fn new(channels: usize) -> Self {
         assert!(channels > 0, "a task without inputs has nothing to align");
-        Self { channels: vec![Channel::Open; channels], current: None, done: None }
+        Self {
+            channels: vec![Channel::Open; channels],
+            brought: vec![None; channels],
+            state: State::Idle,
+            frozen: None,
+        }
     }
 
-    /// A barrier arrived.
+    /// A barrier arrived in its order.
     ///
     /// # Panics
     /// If the channel was held back or has ended: nothing may arrive on it.
-    pub(super) fn barrier(&mut self, channel: usize, barrier: Barrier) -> Decision {
+    pub(super) fn in_order(&mut self, channel: usize, barrier: Barrier) -> Verdict {
         assert_eq!(self.channels[channel], Channel::Open, "channel {channel} brought {barrier:?}");
-        if self.done.is_some_and(|d| barrier.checkpoint <= d) {
-            return Decision::GoOn;
+        if !self.bring(channel, barrier.checkpoint) {
+            return Decision::GoOn.into();
         }
-        let passed_over = match self.current {
-            Some(current) if barrier.checkpoint < current.checkpoint => return Decision::GoOn,
-            Some(current) if barrier.checkpoint > current.checkpoint => {
-                self.release();
-                Some(current.checkpoint)
-            }
-            _ => None,
+        let passed_over = match self.passes_over(barrier.checkpoint) {
+            Ok(passed_over) => passed_over,
+            Err(decision) => return decision.into(),
         };
-        self.current = Some(barrier);
-        self.channels[channel] = Channel::Aligned;
-        match (self.freeze_if_aligned(), passed_over) {
-            (Some(barrier), _) => Decision::Freeze(barrier),
-            (None, Some(passed_over)) => Decision::Restart { passed_over },
-            (None, None) => Decision::Hold,
+        self.state = State::Aligning(barrier);
+        self.channels[channel] = Channel::Held;
+        let decision = self.freeze_if_aligned().map_or(Decision::Hold, Decision::Freeze);
+        Verdict { passed_over, decision }
+    }
+
+    /// A barrier came past the records before it.
+    ///
+    /// # Panics
+    /// If the channel has ended.
+    pub(super) fn ahead(&mut self, channel: usize, barrier: Barrier) -> Verdict {
+        assert_ne!(self.channels[channel], Channel::Ended, "channel {channel} brought {barrier:?}");
+        if !self.bring(channel, barrier.checkpoint) {
+            return Decision::GoOn.into();
+        }
+        match self.state {
+            State::Capturing(current) if current.checkpoint == barrier.checkpoint => {
+                return Decision::Capture.into();
+            }
+            State::Aligning(current) if current.checkpoint == barrier.checkpoint => {
+                return Decision::Overtake(self.overtake(barrier)).into();
+            }
+            _ => {}
+        }
+        match self.passes_over(barrier.checkpoint) {
+            Ok(passed_over) => Verdict { passed_over, decision: Decision::Overtake(self.overtake(barrier)) },
+            Err(decision) => decision.into(),
+        }
+    }
+
+    /// The time for the alignment of this checkpoint is over.
+    pub(super) fn due(&mut self, checkpoint: CheckpointId) -> Decision {
+        match self.state {
+            State::Aligning(current) if current.checkpoint == checkpoint => {
+                Decision::Overtake(self.overtake(current))
+            }
+            _ => Decision::GoOn,
         }
     }
 
     /// A channel ended.
+    ///
+    /// # Panics
+    /// If it was held back or has ended before.
     pub(super) fn end(&mut self, channel: usize) -> Decision {
         assert_eq!(self.channels[channel], Channel::Open, "channel {channel} ended");
         self.channels[channel] = Channel::Ended;
         self.freeze_if_aligned().map_or(Decision::GoOn, Decision::Freeze)
+    }
+
+    /// Whether what is taken from this channel is before the barrier that has overtaken.
+    pub(super) fn captures(&self, channel: usize) -> bool {
+        match self.state {
+            State::Capturing(current) => {
+                self.channels[channel] != Channel::Ended
+                    && self.brought[channel].is_none_or(|b| b < current.checkpoint)
+            }
+            _ => false,
+        }
+    }
+
+    /// The checkpoint whose records are all captured, once.
+    pub(super) fn take_captured(&mut self) -> Option<CheckpointId> {
+        let State::Capturing(current) = self.state else { return None };
+        if (0..self.channels.len()).any(|c| self.captures(c)) {
+            return None;
+        }
+        self.state = State::Idle;
+        Some(current.checkpoint)
+    }
+
+    /// Ends a capture without its being complete.
+    pub(super) fn give_up_capture(&mut self) -> Option<CheckpointId> {
+        let State::Capturing(current) = self.state else { return None };
+        self.state = State::Idle;
+        Some(current.checkpoint)
     }
 
     /// Whether every channel has ended.
@@ -85,19 +186,58 @@ impl Aligner {
         self.channels.iter().all(|c| *c == Channel::Ended)
     }
 
+    /// Whether this is the first time that the channel brings this barrier.
+    fn bring(&mut self, channel: usize, checkpoint: CheckpointId) -> bool {
+        let first = self.brought[channel].is_none_or(|b| b < checkpoint);
+        if first {
+            self.brought[channel] = Some(checkpoint);
+        }
+        first
+    }
+
+    /// What a barrier of this checkpoint puts an end to; an error if it comes too late for anything.
+    fn passes_over(&mut self, checkpoint: CheckpointId) -> Result<Option<CheckpointId>, Decision> {
+        if self.frozen.is_some_and(|f| checkpoint <= f) {
+            return Err(Decision::GoOn);
+        }
+        match self.state {
+            State::Aligning(current) if checkpoint < current.checkpoint => Err(Decision::GoOn),
+            State::Aligning(current) if checkpoint == current.checkpoint => Ok(None),
+            State::Aligning(current) | State::Capturing(current) => {
+                self.release();
+                self.state = State::Idle;
+                Ok(Some(current.checkpoint))
+            }
+            State::Idle => Ok(None),
+        }
+    }
+
+    fn overtake(&mut self, barrier: Barrier) -> Barrier {
+        assert!(
+            self.frozen.is_none_or(|f| f < barrier.checkpoint),
+            "frozen for {:?}, then overtaken by {barrier:?}",
+            self.frozen
+        );
+        self.release();
+        self.frozen = Some(barrier.checkpoint);
+        self.state = State::Capturing(barrier);
+        barrier
+    }
+
     fn freeze_if_aligned(&mut self) -> Option<Barrier> {
+        let State::Aligning(barrier) = self.state else { return None };
         if self.channels.contains(&Channel::Open) {
             return None;
         }
-        let barrier = self.current.take()?;
-        self.done = Some(barrier.checkpoint);
+        self.state = State::Idle;
+        self.frozen = Some(barrier.checkpoint);
         self.release();
         Some(barrier)
     }
 
     fn release(&mut self) {
         for channel in &mut self.channels {
-            if *channel == Channel::Aligned {
+            if *channel == Channel::Held {
                 *channel = Channel::Open;
             }
         }
@@ -105,85 +245,5 @@ impl Aligner {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Alignment, BarrierKind};
-    use proptest::prelude::*;
-
-    fn b(n: u64) -> Barrier {
-        Barrier { checkpoint: CheckpointId(n), kind: BarrierKind::Periodic, alignment: Alignment::Aligned }
-    }
-
-    #[test]
-    fn one_input_is_always_aligned() {
-        let mut a = Aligner::new(1);
-        assert_eq!(a.barrier(0, b(1)), Decision::Freeze(b(1)));
-        assert_eq!(a.barrier(0, b(3)), Decision::Freeze(b(3)));
-    }
-
-    #[test]
-    fn the_slowest_input_decides() {
-        let mut a = Aligner::new(3);
-        assert_eq!(a.barrier(0, b(1)), Decision::Hold);
-        assert_eq!(a.barrier(2, b(1)), Decision::Hold);
-        assert_eq!(a.barrier(1, b(1)), Decision::Freeze(b(1)));
-        assert_eq!(a.barrier(0, b(2)), Decision::Hold);
-    }
-
-    #[test]
-    fn a_newer_barrier_passes_an_unaligned_one_over() {
-        let mut a = Aligner::new(2);
-        assert_eq!(a.barrier(0, b(1)), Decision::Hold);
-        assert_eq!(a.barrier(1, b(2)), Decision::Restart { passed_over: CheckpointId(1) });
-        assert_eq!(a.barrier(0, b(2)), Decision::Freeze(b(2)));
-        // And an older one that comes late is ignored.
-        assert_eq!(a.barrier(0, b(5)), Decision::Hold);
-        assert_eq!(a.barrier(1, b(4)), Decision::GoOn);
-        assert_eq!(a.barrier(1, b(5)), Decision::Freeze(b(5)));
-    }
-
-    #[test]
-    fn an_input_that_has_ended_counts_as_aligned() {
-        let mut a = Aligner::new(2);
-        assert_eq!(a.barrier(0, b(1)), Decision::Hold);
-        assert_eq!(a.end(1), Decision::Freeze(b(1)));
-        assert_eq!(a.barrier(0, b(2)), Decision::Freeze(b(2)));
-        assert_eq!(a.end(0), Decision::GoOn);
-        assert!(a.ended());
-    }
-
-    proptest! {
-        /// Whatever barriers each channel brings, in whatever interleaving: what is frozen only grows, and when
-        /// n is frozen every channel that has not ended stands right behind a barrier n.
-        #[test]
-        fn random_histories_freeze_in_order_and_only_when_aligned(
-            lanes in prop::collection::vec(prop::collection::btree_set(1u64..20, 0..10), 1..4),
-            order in prop::collection::vec(any::<prop::sample::Index>(), 0..200),
-        ) {
-            let mut a = Aligner::new(lanes.len());
-            let mut queues: Vec<std::collections::VecDeque<u64>> =
-                lanes.iter().map(|l| l.iter().copied().collect()).collect();
-            let mut held = vec![false; lanes.len()];
-            let mut last = vec![0u64; lanes.len()];
-            let mut frozen = 0u64;
-            for pick in order {
-                let ready: Vec<usize> = (0..lanes.len()).filter(|c| !held[*c] && !queues[*c].is_empty()).collect();
-                if ready.is_empty() { break; }
-                let channel = *pick.get(&ready);
-                let n = queues[channel].pop_front().unwrap();
-                last[channel] = n;
-                match a.barrier(channel, b(n)) {
-                    Decision::Hold => held[channel] = true,
-                    Decision::Restart { .. } => { held.fill(false); held[channel] = true; }
-                    Decision::Freeze(barrier) => {
-                        prop_assert!(barrier.checkpoint.0 > frozen);
-                        frozen = barrier.checkpoint.0;
-                        prop_assert!(last.iter().all(|l| *l == frozen), "{:?} at {}", last, frozen);
-                        held.fill(false);
-                    }
-                    Decision::GoOn => prop_assert!(n < last.iter().copied().max().unwrap_or(0)),
-                }
-            }
-        }
-    }
-}
+#[path = "aligner_tests.rs"]
+mod tests;

@@ -4,7 +4,10 @@ use super::events::Command;
 use super::job::Setup;
 use super::recovery::Beginning;
 use crate::connector::Origins;
-use crate::graph::{AnyGate, AnySender, InputTask, Kind, NodeId};
+use crate::graph::{
+    AnyGate, AnySender, Backlog, ChannelFrom, GateSeat, InputTask, Kind, NodeId, ReplaySeat, Replayed, Route,
+    Urgency, Waits,
+};
 use crate::model::{Attempt, Failure, SubtaskIndex, TaskId};
 use crate::operator::{AnyStage, BuildContext, CommitterRegistry, Outputs, SourceTask, SubtaskInfo};
 use prometheus::IntCounter;
@@ -18,12 +21,21 @@ const COMMANDS: usize = 16;
 
 /// The tasks of an attempt.
 pub(super) struct Assembly {
-    pub(super) sources: Vec<(TaskId, Box<dyn SourceTask>, Receiver<Command>)>,
+    pub(super) sources: Vec<(TaskId, Box<dyn SourceTask>, Inbox)>,
     pub(super) inputs: Vec<(TaskId, Box<dyn InputTask>)>,
-    pub(super) commands: Vec<SyncSender<Command>>,
+    pub(super) commands: Vec<(SyncSender<Command>, Urgency)>,
+    /// What tells whom each gate waits for.
+    pub(super) waits: Vec<Waits>,
     pub(super) closers: Vec<Box<dyn Fn() + Send + Sync>>,
     pub(super) committers: CommitterRegistry,
     pub(super) cancelled: Arc<AtomicBool>,
+}
+
+/// What tells a source subtask what to do.
+pub(super) struct Inbox {
+    pub(super) commands: Receiver<Command>,
+    pub(super) urgency: Urgency,
+    pub(super) backlog: Backlog,
 }
 
 struct Builder<'a> {
@@ -33,6 +45,12 @@ struct Builder<'a> {
     origins: Origins,
     committers: CommitterRegistry,
     cancelled: Arc<AtomicBool>,
+    waits: Vec<Waits>,
+    /// Of the gates' tasks.
+    urgencies: HashMap<(NodeId, u32), Urgency>,
+    /// Of the task that is being built.
+    urgency: Urgency,
+    backlog: Backlog,
     /// By consumer, input and sending subtask: the channels to all receiving subtasks.
     senders: HashMap<(NodeId, usize, u32), Vec<AnySender>>,
 }
@@ -46,6 +64,10 @@ pub(super) fn assemble(setup: &Setup, attempt: Attempt, beginning: &Beginning) -
         origins: Origins::default(),
         committers: CommitterRegistry::default(),
         cancelled: Arc::new(AtomicBool::new(false)),
+        waits: Vec::new(),
+        urgencies: HashMap::new(),
+        urgency: Urgency::default(),
+        backlog: Backlog::default(),
         senders: HashMap::new(),
     };
     let mut closers = Vec::new();
@@ -55,22 +77,25 @@ pub(super) fn assemble(setup: &Setup, attempt: Attempt, beginning: &Beginning) -
         for subtask in 0..chain.parallelism {
             let task = TaskId { chain: number as u32, subtask: SubtaskIndex(subtask) };
             let node = setup.graph.node(chain.head);
+            builder.urgency = builder.urgencies.remove(&(chain.head, subtask)).unwrap_or_default();
+            builder.backlog = Backlog::default();
             if let Kind::Source(factory, _) = &node.kind {
                 let outputs = builder.outputs(chain.head, subtask)?;
                 let source = factory.build(builder.context(chain.head, subtask), outputs)?;
                 let (to, from) = sync_channel(COMMANDS);
-                commands.push(to);
-                sources.push((task, source, from));
+                commands.push((to, builder.urgency.clone()));
+                let (urgency, backlog) = (builder.urgency.clone(), builder.backlog.clone());
+                sources.push((task, source, Inbox { commands: from, urgency, backlog }));
             } else {
                 let stage = builder.stage(chain.head, subtask)?;
                 let gate =
                     gates.remove(&(chain.head, subtask)).expect("every head that is no source has a gate");
-                inputs.push((task, node.inputs[0].link.task(gate, stage)));
+                inputs.push((task, node.inputs[0].link.task(gate, stage, builder.backlog.clone())));
             }
         }
     }
-    let Builder { committers, cancelled, .. } = builder;
-    Ok(Assembly { sources, inputs, commands, closers, committers, cancelled })
+    let Builder { committers, cancelled, waits, .. } = builder;
+    Ok(Assembly { sources, inputs, commands, waits, closers, committers, cancelled })
 }
 
 impl Builder<'_> {
@@ -87,9 +112,32 @@ impl Builder<'_> {
                     let from = plan.parallelism(node.inputs[input].from);
                     if exchanges[input].one_to_one { subtask..subtask + 1 } else { 0..from }
                 };
-                let channels = (0..node.inputs.len()).map(|i| senders_of(i).len()).sum();
-                let (gate, senders) = first.link.gate(channels, self.setup.options.channel_capacity);
+                let channel = |input: usize, subtask| ChannelFrom {
+                    input: input as u32,
+                    sender: self.setup.graph.uid(node.inputs[input].from),
+                    subtask,
+                };
+                let channels = (0..node.inputs.len()).flat_map(|i| senders_of(i).map(move |s| channel(i, s)));
+                let urgency = Urgency::default();
+                self.urgencies.insert((chain.head, subtask), urgency.clone());
+                let (gate, senders) = first.link.gate(GateSeat {
+                    uid: self.setup.graph.uid(chain.head),
+                    place: format!(
+                        "{} subtask {subtask} of {}",
+                        self.setup.place(chain.head),
+                        chain.parallelism
+                    ),
+                    channels: channels.collect(),
+                    capacity: self.setup.options.channel_capacity,
+                    // A record on a one-to-one edge belongs to the subtask that its sender has become, and after a
+                    // rescale nobody can tell which one that is: its order would be lost.
+                    // And what is broadcast must have reached every receiver at a barrier, or none.
+                    overtaking: exchanges.iter().all(|e| !e.one_to_one)
+                        && node.inputs.iter().all(|e| e.route != Route::Broadcast),
+                    urgency,
+                });
                 closers.push(first.link.closer(&gate));
+                self.waits.push(first.link.waits(&gate));
                 gates.insert((chain.head, subtask), gate);
                 let mut senders = senders.into_iter();
                 for input in 0..node.inputs.len() {
@@ -144,7 +192,7 @@ impl Builder<'_> {
                         .senders
                         .remove(&(consumer, input, subtask))
                         .expect("every exchange has its channels, each used once");
-                    edge.link.output(receivers, subtask)
+                    edge.link.output(receivers, subtask, self.urgency.clone())
                 } else {
                     self.stage(consumer, subtask)?
                 };
@@ -168,12 +216,37 @@ impl Builder<'_> {
     fn stage(&mut self, id: NodeId, subtask: u32) -> Result<AnyStage, Failure> {
         let outputs = self.outputs(id, subtask)?;
         let context = self.context(id, subtask);
-        match &self.setup.graph.node(id).kind {
+        let stage = match &self.setup.graph.node(id).kind {
             Kind::Operator(factory) | Kind::Sink(factory, _) => {
-                let stage = factory.build(context, outputs)?;
-                Ok(stage.counting(self.records("in", id, subtask)))
+                factory.build(context, outputs)?.counting(self.records("in", id, subtask))
             }
             Kind::Source(..) => unreachable!("a source has no input, so it is never built as a stage"),
-        }
+        };
+        Ok(self.replaying(id, subtask, stage))
+    }
+
+    /// The stage, after what was in flight to it.
+    fn replaying(&self, id: NodeId, subtask: u32, stage: AnyStage) -> AnyStage {
+        let uid = self.setup.graph.uid(id);
+        let Some(restore) = self.beginning.restore.of(&uid, subtask).in_flight else { return stage };
+        let replayed = restore.entries.into_iter().map(|e| Replayed {
+            input: e.input,
+            from: e.from,
+            serializer: e.serializer,
+            handle: e.handle,
+        });
+        let parallelism = self.setup.plan.parallelism(id);
+        let seat = ReplaySeat {
+            place: format!("{} subtask {subtask} of {parallelism}", self.setup.place(id)),
+            uid,
+            subtask,
+            parallelism,
+            rescaled: restore.rescaled,
+            records: replayed.collect(),
+            store: Arc::clone(self.setup.sequence.store()),
+            urgency: self.urgency.clone(),
+            backlog: self.backlog.clone(),
+        };
+        self.setup.graph.node(id).inputs[0].link.replay(stage, seat)
     }
 }

@@ -9,6 +9,7 @@ use super::recovery::{self, Beginning};
 use super::snapshot::Snapshots;
 use super::task::{Surroundings, run_input, run_source};
 use crate::checkpoint::Manifest;
+use crate::graph::{Urgency, Waits};
 use crate::host::{clock, thread};
 use crate::model::{Attempt, Failure, OperatorUid, TaskId};
 use std::collections::BTreeSet;
@@ -75,7 +76,9 @@ pub(super) fn splits_of(manifest: &Manifest, uid: &OperatorUid) -> Vec<Vec<u8>> 
 pub(super) struct Started {
     pub(super) tasks: BTreeSet<TaskId>,
     pub(super) sources: BTreeSet<TaskId>,
-    pub(super) commands: Vec<SyncSender<Command>>,
+    pub(super) commands: Vec<(SyncSender<Command>, Urgency)>,
+    /// What tells whom each gate waits for.
+    pub(super) waits: Vec<Waits>,
     pub(super) committing: std::cell::RefCell<Vec<Committing>>,
 }
 
@@ -111,13 +114,13 @@ fn start(
         let body = move || here.run(|here| run_input(here, input));
         threads.push(thread::spawn(format!("task-{task}"), body).map_err(no_thread)?);
     }
-    for (task, source, commands) in assembly.sources {
+    for (task, source, inbox) in assembly.sources {
         let here = here(task);
         tasks.insert(task);
         sources.insert(task);
-        let body = move || here.run(|here| run_source(here, source, &commands));
+        let body = move || here.run(|here| run_source(here, source, &inbox));
         threads.push(thread::spawn(format!("source-{task}"), body).map_err(no_thread)?);
     }
     let committing = std::cell::RefCell::new(committing);
-    Ok(Started { tasks, sources, commands: assembly.commands, committing })
+    Ok(Started { tasks, sources, commands: assembly.commands, waits: assembly.waits, committing })
 }

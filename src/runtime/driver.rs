@@ -3,6 +3,7 @@
 use super::attempt::{OFFSETS_PATIENCE, Started, splits_of};
 use super::cleaner::Cleaner;
 use super::events::{Command, Event, Events, Snapshot, SnapshotProblem, What};
+use super::input::report;
 use super::job::{Outcome, Setup};
 use super::meters::{Meters, Reason};
 use super::progress::Phase;
@@ -92,6 +93,8 @@ pub(super) struct Driver<'a> {
     /// Why a checkpoint fails, if one does in the current step.
     cause: Reason,
     meters: Meters,
+    /// Who waited for whom when the last checkpoint failed.
+    waits: String,
 }
 
 impl<'a> Driver<'a> {
@@ -145,6 +148,7 @@ impl<'a> Driver<'a> {
             published_at: now,
             cause: Reason::Timeout,
             meters: Meters::new(&setup.options.metrics, &setup.options.job),
+            waits: String::new(),
         })
     }
 
@@ -298,6 +302,7 @@ impl<'a> Driver<'a> {
                     Some(_) => Alignment::Aligned,
                     None => self.setup.options.checkpoint.alignment(kind),
                 };
+                self.hurry(alignment);
                 self.command(Command::Barrier(Barrier { checkpoint, kind, alignment }))?;
             }
             Action::Publish { checkpoint } => {
@@ -333,7 +338,12 @@ impl<'a> Driver<'a> {
                     Some(request) => self.savepoint_failed(request, reason),
                     None => {
                         self.meters.failed(self.cause);
-                        tracing::warn!(checkpoint = checkpoint.0, "checkpoint failed: {reason}");
+                        self.waits = report(&self.started.waits, checkpoint);
+                        tracing::warn!(
+                            checkpoint = checkpoint.0,
+                            "checkpoint failed: {reason}. {}",
+                            self.waits
+                        );
                     }
                 }
                 if kind == BarrierKind::Last {
@@ -345,14 +355,16 @@ impl<'a> Driver<'a> {
                 tracing::debug!(checkpoint = checkpoint.0, %task, "stale message refused");
             }
             Action::RefuseSavepoint { request, reason } => self.savepoint_failed(request, reason.to_owned()),
-            Action::FailAttempt { reason } => return Err(Failure::restart(reason)),
+            Action::FailAttempt { reason } => {
+                return Err(Failure::restart(format!("{reason}. {}", self.waits)));
+            }
         }
         Ok(())
     }
 
     /// Never waits: a source that is held up by what follows it must not hold up the driver, which alone can end that.
     fn command(&self, command: Command) -> Result<(), Failure> {
-        for source in &self.started.commands {
+        for (source, _) in &self.started.commands {
             // A source that has gone tells so by its own event.
             if let Err(TrySendError::Full(_)) = source.try_send(command) {
                 return Err(Failure::restart(
@@ -390,6 +402,18 @@ impl<'a> Driver<'a> {
         if let Some(cleaner) = &self.cleaner {
             cleaner.delete(manifest.files().map(|f| f.name.clone()).collect());
         }
+    }
+
+    /// A source that is held up by what follows it lets go of that when the barrier may overtake. Comes before the
+    /// command, for the source that has taken it needs to hurry no more.
+    fn hurry(&self, alignment: Alignment) {
+        let aligned_for = match alignment {
+            Alignment::Unaligned => Duration::ZERO,
+            Alignment::AlignedFor(time) => time,
+            _ => return,
+        };
+        let at = clock::now() + aligned_for;
+        self.started.commands.iter().for_each(|(_, urgency)| urgency.set(at));
     }
 
     fn delete_files(&self, snapshot: &Snapshot) {
@@ -441,6 +465,7 @@ impl<'a> Driver<'a> {
             checkpoint = checkpoint.0,
             checkpoint_duration_ms = took.as_secs_f64() * 1000.0,
             state_bytes = bytes,
+            records_in_flight = self.manifest.records_in_flight(),
             "checkpoint complete"
         );
         let mut missing = BTreeSet::new();

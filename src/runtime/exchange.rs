@@ -1,44 +1,17 @@
-//! The edge between two tasks: the stage that routes records into channels, and the task that takes them out.
+//! The edge between two tasks: the stage that routes records into channels, and what makes both of its ends.
 
-use super::aligner::{Aligner, Decision};
-use super::gate::{Closed, Element, Gate, Sender};
-use super::tracker::Tracker;
-use crate::graph::{AnyGate, AnySender, InputTask, Link, Step};
-use crate::model::key_group::{hash_key, key_group_of, subtask_of};
+use super::gate::{Closed, Gate, Sender};
+use super::input::Input;
+use super::replay::Replay;
+use super::route::RouteBy;
+use crate::graph::{AnyGate, AnySender, Backlog, GateSeat, InputTask, Link, ReplaySeat, Urgency, Waits};
+use crate::host::clock;
 use crate::model::{Advice, Alignment, Barrier, Failure, Record, Serializer};
-use crate::operator::{AnyStage, Frozen, KeyGroups, KeySelector, Signal, Stage};
+use crate::operator::{AnyStage, Frozen, Signal, Stage};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Records in one batch, at most.
 const BATCH: usize = 1024;
-
-/// The user's function of value and number of receivers.
-pub type Partitioner<T> = Arc<dyn Fn(&T, u32) -> u32 + Send + Sync>;
-
-/// How a typed edge distributes records.
-pub enum RouteBy<T> {
-    /// In turn.
-    RoundRobin,
-    /// By the key's group.
-    Key(KeySelector<T>, KeyGroups),
-    /// By the user's function of value and number of receivers; its result is taken modulo that number.
-    Custom(Partitioner<T>),
-    /// To every receiver. A barrier must not overtake these records: the receivers' broadcast state is the same only
-    /// because at a barrier each has seen the same.
-    Broadcast,
-}
-
-impl<T> Clone for RouteBy<T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::RoundRobin => Self::RoundRobin,
-            Self::Key(select, max) => Self::Key(Arc::clone(select), max.clone()),
-            Self::Custom(f) => Self::Custom(Arc::clone(f)),
-            Self::Broadcast => Self::Broadcast,
-        }
-    }
-}
 
 /// An edge for records of one type.
 pub struct TypedLink<T> {
@@ -55,13 +28,25 @@ impl<T> TypedLink<T> {
     }
 }
 
+/// A gate and what it was made from.
+struct Seated<T> {
+    gate: Gate<T>,
+    seat: GateSeat,
+}
+
+fn seated<T: 'static>(gate: &AnyGate) -> &Seated<T> {
+    gate.0.downcast_ref().expect("an edge makes its own gate")
+}
+
 impl<T: Clone + Send + 'static> Link for TypedLink<T> {
-    fn gate(&self, channels: usize, capacity: usize) -> (AnyGate, Vec<AnySender>) {
-        let (gate, senders) = Gate::<T>::new(channels, capacity);
-        (AnyGate(Box::new(gate)), senders.into_iter().map(|s| AnySender(Box::new(s))).collect())
+    fn gate(&self, seat: GateSeat) -> (AnyGate, Vec<AnySender>) {
+        let (gate, senders) =
+            Gate::<T>::new(seat.channels.len(), seat.capacity, seat.overtaking, seat.urgency.clone());
+        let senders = senders.into_iter().map(|s| AnySender(Box::new(s))).collect();
+        (AnyGate(Box::new(Seated { gate, seat })), senders)
     }
 
-    fn output(&self, receivers: Vec<AnySender>, subtask: u32) -> AnyStage {
+    fn output(&self, receivers: Vec<AnySender>, subtask: u32, urgency: Urgency) -> AnyStage {
         let lanes: Vec<Lane<T>> = receivers
             .into_iter()
             .map(|r| Lane {
@@ -77,21 +62,31 @@ impl<T: Clone + Send + 'static> Link for TypedLink<T> {
             turn,
             scratch: Vec::new(),
             verify,
+            urgency,
         }))
     }
 
-    fn task(&self, gate: AnyGate, stage: AnyStage) -> Box<dyn InputTask> {
-        let gate: Gate<T> = *gate.0.downcast().expect("an edge makes its own gate");
-        let (aligner, tracker) = (Aligner::new(gate.channels()), Tracker::new(gate.channels()));
-        Box::new(Input { gate, aligner, tracker, stage: stage.take::<T>() })
+    fn replay(&self, stage: AnyStage, seat: ReplaySeat) -> AnyStage {
+        let serializer = Arc::clone(&self.serializer);
+        AnyStage::new::<T>(Box::new(Replay::new(stage.take::<T>(), seat, self.route.clone(), serializer)))
+    }
+
+    fn task(&self, gate: AnyGate, stage: AnyStage, backlog: Backlog) -> Box<dyn InputTask> {
+        let Seated { gate, seat } = *gate.0.downcast::<Seated<T>>().expect("an edge makes its own gate");
+        Box::new(Input::new(gate, seat, stage.take::<T>(), backlog, Arc::clone(&self.serializer)))
     }
 
     fn closer(&self, gate: &AnyGate) -> Box<dyn Fn() + Send + Sync> {
-        gate.0.downcast_ref::<Gate<T>>().expect("an edge makes its own gate").closer()
+        seated::<T>(gate).gate.closer()
+    }
+
+    fn waits(&self, gate: &AnyGate) -> Waits {
+        let Seated { gate, seat } = seated::<T>(gate);
+        gate.waits(seat.place.clone(), seat.channels.clone())
     }
 }
 
-fn over(_: Closed) -> Failure {
+pub(super) fn over(_: Closed) -> Failure {
     Failure::restart("the attempt is over")
 }
 
@@ -101,19 +96,19 @@ struct Lane<T> {
 }
 
 impl<T> Lane<T> {
-    fn push(&mut self, record: Record<T>) -> Result<(), Failure> {
+    fn push(&mut self, record: Record<T>, urgency: &Urgency) -> Result<(), Failure> {
         self.batch.push(record);
-        if self.batch.len() == BATCH { self.flush() } else { Ok(()) }
+        if self.batch.len() == BATCH { self.flush(|| urgency.is_due()) } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> Result<(), Failure> {
+    fn flush(&mut self, must_hurry: impl Fn() -> bool) -> Result<(), Failure> {
         if self.batch.is_empty() {
             return Ok(());
         }
         // As much room as was used: many lanes with few records each must not hold the memory of full batches.
         let next = Vec::with_capacity(self.batch.len());
         let batch = std::mem::replace(&mut self.batch, next);
-        self.sender.send(Element::Batch(batch)).map_err(over)
+        self.sender.send(batch, must_hurry).map_err(over)
     }
 }
 
@@ -124,26 +119,26 @@ struct Output<T> {
     turn: usize,
     scratch: Vec<u8>,
     verify: Option<Arc<dyn Serializer<T>>>,
+    /// Of the task: a barrier that may overtake waits for it, so that it must not wait for room.
+    urgency: Urgency,
 }
 
 impl<T> Output<T> {
     /// The lane that the record takes; `None` if it takes every one.
     fn lane_of(&mut self, value: &T) -> Option<usize> {
         let count = self.lanes.len();
-        let lane = match &self.route {
-            _ if count == 1 => 0,
-            RouteBy::Broadcast => return None,
-            RouteBy::RoundRobin => {
+        if count == 1 {
+            return Some(0);
+        }
+        if matches!(self.route, RouteBy::Broadcast) {
+            return None;
+        }
+        let lane = match self.route.owner(value, count as u32, &mut self.scratch) {
+            Some(owner) => owner as usize,
+            None => {
                 self.turn = (self.turn + 1) % count;
                 self.turn
             }
-            RouteBy::Key(select, groups) => {
-                let max = groups.get();
-                self.scratch.clear();
-                select(value, &mut self.scratch);
-                subtask_of(key_group_of(hash_key(&self.scratch), max), count as u32, max) as usize
-            }
-            RouteBy::Custom(f) => f(value, count as u32) as usize % count,
         };
         Some(lane)
     }
@@ -161,6 +156,19 @@ impl<T> Output<T> {
                 )
             })
     }
+
+    /// What was collected goes into the channels before the barrier, at the latest when that may overtake: it is in
+    /// flight then.
+    fn flush_for(&mut self, barrier: Barrier) -> Result<(), Failure> {
+        let urgency = &self.urgency;
+        let due = match barrier.alignment {
+            Alignment::Unaligned => Some(clock::now()),
+            Alignment::AlignedFor(left) => Some(clock::now() + left),
+            _ => None,
+        };
+        let must_hurry = || urgency.is_due() || due.is_some_and(|due| due <= clock::now());
+        self.lanes.iter_mut().try_for_each(|lane| lane.flush(must_hurry))
+    }
 }
 
 impl<T: Clone + Send> Stage<T> for Output<T> {
@@ -174,19 +182,20 @@ impl<T: Clone + Send> Stage<T> for Output<T> {
         let lane = self.lane_of(&value);
         let record = Record { value, timestamp, origin };
         match lane {
-            Some(lane) => self.lanes[lane].push(record),
+            Some(lane) => self.lanes[lane].push(record, &self.urgency),
             None => {
                 let (last, others) = self.lanes.split_last_mut().expect("an edge has a receiver");
                 for lane in others {
-                    lane.push(record.clone())?;
+                    lane.push(record.clone(), &self.urgency)?;
                 }
-                last.push(record)
+                last.push(record, &self.urgency)
             }
         }
     }
 
     fn end_of_batch(&mut self) -> Result<(), Failure> {
-        self.lanes.iter_mut().try_for_each(Lane::flush)
+        let urgency = &self.urgency;
+        self.lanes.iter_mut().try_for_each(|lane| lane.flush(|| urgency.is_due()))
     }
 
     fn freeze(&mut self, _barrier: Barrier, _frozen: &mut Frozen) -> Result<(), Failure> {
@@ -194,88 +203,19 @@ impl<T: Clone + Send> Stage<T> for Output<T> {
     }
 
     fn forward(&mut self, signal: Signal) -> Result<(), Failure> {
-        for lane in &mut self.lanes {
-            lane.flush()?;
-            let element = match signal {
-                Signal::Barrier(barrier) => Element::Barrier(barrier),
-                Signal::End => Element::End,
-            };
-            lane.sender.send(element).map_err(over)?;
+        match signal {
+            Signal::Barrier(barrier) => {
+                self.flush_for(barrier)?;
+                self.lanes.iter().try_for_each(|lane| lane.sender.send_barrier(barrier)).map_err(over)
+            }
+            Signal::End => {
+                self.end_of_batch()?;
+                self.lanes.iter().try_for_each(|lane| lane.sender.send_end()).map_err(over)
+            }
         }
-        Ok(())
     }
 
     fn close(&mut self) -> Result<(), Failure> {
         Ok(())
-    }
-}
-
-/// A task that takes from a gate.
-struct Input<T> {
-    gate: Gate<T>,
-    aligner: Aligner,
-    /// For barriers that no input waits for.
-    tracker: Tracker,
-    stage: Box<dyn Stage<T>>,
-}
-
-impl<T: Send + 'static> InputTask for Input<T> {
-    fn open(&mut self) -> Result<(), Failure> {
-        self.stage.open()
-    }
-
-    fn step(&mut self, wait: Duration) -> Result<Step, Failure> {
-        if self.aligner.ended() {
-            return Ok(Step::Ended);
-        }
-        let (channel, element) = match self.gate.receive(wait).map_err(over)? {
-            Some(arrived) => arrived,
-            None => {
-                self.stage.end_of_batch()?;
-                return Ok(Step::Goes);
-            }
-        };
-        let decision = match element {
-            Element::Batch(batch) => {
-                for record in batch {
-                    self.stage.process(record)?;
-                }
-                self.stage.end_of_batch()?;
-                return Ok(Step::Goes);
-            }
-            Element::Barrier(barrier) if barrier.alignment == Alignment::AtLeastOnce => {
-                return Ok(self.tracker.barrier(channel, barrier).map_or(Step::Goes, Step::Aligned));
-            }
-            Element::Barrier(barrier) => self.aligner.barrier(channel, barrier),
-            Element::End => match (self.aligner.end(channel), self.tracker.end(channel)) {
-                (Decision::GoOn, Some(barrier)) => Decision::Freeze(barrier),
-                (decision, _) => decision,
-            },
-        };
-        match decision {
-            Decision::Hold => self.gate.hold(channel),
-            Decision::Restart { passed_over } => {
-                tracing::warn!(checkpoint = passed_over.0, "a newer barrier passed an unaligned one over");
-                self.gate.release();
-                self.gate.hold(channel);
-            }
-            Decision::Freeze(barrier) => return Ok(Step::Aligned(barrier)),
-            Decision::GoOn => {}
-        }
-        Ok(Step::Goes)
-    }
-
-    fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
-        self.stage.freeze(barrier, frozen)
-    }
-
-    fn forward(&mut self, signal: Signal) -> Result<(), Failure> {
-        self.stage.forward(signal)?;
-        self.gate.release();
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), Failure> {
-        self.stage.close()
     }
 }

@@ -3,9 +3,14 @@
 //! Its law: no barrier leaves a task before its state is frozen. The data plane is synchronous, one thread a task,
 //! over bounded channels of batches; [`job`] is the one place that carries the checkpoint protocol's decisions out.
 
+mod waits;
 mod gate;
 mod aligner;
 mod tracker;
+mod in_flight;
+mod route;
+mod replay;
+mod input;
 mod exchange;
 mod sided;
 mod task;
@@ -26,9 +31,10 @@ mod cancel;
 mod savepoints;
 mod job;
 
-pub use exchange::{Partitioner, RouteBy, TypedLink};
+pub use exchange::TypedLink;
 pub use job::{JobOptions, Outcome, StopHandle, run};
 pub use progress::{Phase, Progress, Seen};
 pub use restart::RestartPolicy;
+pub use route::{Partitioner, RouteBy};
 pub use savepoints::SavepointStatus;
 pub use sided::SidedLink;

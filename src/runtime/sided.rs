@@ -1,8 +1,9 @@
 //! An edge into an operator with two inputs of different types: a task's gate has channels of one type, so each of the
 //! two edges puts its records into the variant that says where they come from.
 
-use super::exchange::{RouteBy, TypedLink};
-use crate::graph::{AnyGate, AnySender, InputTask, Link};
+use super::exchange::TypedLink;
+use super::route::RouteBy;
+use crate::graph::{AnyGate, AnySender, Backlog, GateSeat, InputTask, Link, ReplaySeat, Urgency, Waits};
 use crate::model::{Barrier, Failure, Record, Serializer};
 use crate::operator::{AnyStage, Frozen, Signal, Stage};
 use std::sync::Arc;
@@ -26,21 +27,29 @@ impl<T, E> SidedLink<T, E> {
 }
 
 impl<T: Send + 'static, E: Clone + Send + 'static> Link for SidedLink<T, E> {
-    fn gate(&self, channels: usize, capacity: usize) -> (AnyGate, Vec<AnySender>) {
-        self.link.gate(channels, capacity)
+    fn gate(&self, seat: GateSeat) -> (AnyGate, Vec<AnySender>) {
+        self.link.gate(seat)
     }
 
-    fn output(&self, receivers: Vec<AnySender>, subtask: u32) -> AnyStage {
-        let next = self.link.output(receivers, subtask).take::<E>();
+    fn output(&self, receivers: Vec<AnySender>, subtask: u32, urgency: Urgency) -> AnyStage {
+        let next = self.link.output(receivers, subtask, urgency).take::<E>();
         AnyStage::new::<T>(Box::new(Sided { into: self.into, next }))
     }
 
-    fn task(&self, gate: AnyGate, stage: AnyStage) -> Box<dyn InputTask> {
-        self.link.task(gate, stage)
+    fn replay(&self, stage: AnyStage, seat: ReplaySeat) -> AnyStage {
+        self.link.replay(stage, seat)
+    }
+
+    fn task(&self, gate: AnyGate, stage: AnyStage, backlog: Backlog) -> Box<dyn InputTask> {
+        self.link.task(gate, stage, backlog)
     }
 
     fn closer(&self, gate: &AnyGate) -> Box<dyn Fn() + Send + Sync> {
         self.link.closer(gate)
+    }
+
+    fn waits(&self, gate: &AnyGate) -> Waits {
+        self.link.waits(gate)
     }
 }
 

@@ -1,11 +1,11 @@
 //! The asynchronous half of a snapshot: what tasks froze is written by a few threads while they go on.
 
 use super::events::{Events, Snapshot, SnapshotProblem, What};
-use crate::checkpoint::{OperatorState, Settings, SubtaskSnapshot};
+use crate::checkpoint::{InFlight, OperatorState, Settings, SubtaskSnapshot};
 use crate::host::{random, thread};
 use crate::model::key_group::hash_key;
 use crate::model::{Advice, CheckpointId, Failure, Generation, OperatorUid, TaskId};
-use crate::operator::{Frozen, FrozenPart};
+use crate::operator::{Captured, Frozen, FrozenPart};
 use crate::state::{FrozenStates, StateHandle};
 use crate::storage::{FileRef, Storage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +19,9 @@ const THREADS: usize = 2;
 /// Snapshots that may wait to be written, for each task and checkpoint that may be under way; beyond that a checkpoint is
 /// declined.
 const WAITING_PER_TASK: usize = 2;
+
+/// Records in flight of one channel are kept in the manifest up to this size. 4 KiB.
+const INLINE_BYTES: usize = 4096;
 
 struct Order {
     task: TaskId,
@@ -106,16 +109,13 @@ impl Writer {
     ) -> Result<Snapshot, SnapshotProblem> {
         let mut snapshot = Snapshot::new();
         for (uid, part) in frozen {
-            match self.write_part(task, checkpoint, &uid, part) {
-                Ok(subtask) => match snapshot.last_mut() {
-                    // An operator with state of both kinds.
-                    Some((last, whole)) if *last == uid => {
-                        whole.range = whole.range.or(subtask.range);
-                        whole.keyed.extend(subtask.keyed);
-                        whole.operator.extend(subtask.operator);
-                    }
-                    _ => snapshot.push((uid, subtask)),
-                },
+            // One operator may have several parts.
+            let at = snapshot.iter().position(|(known, _)| *known == uid).unwrap_or_else(|| {
+                snapshot.push((uid.clone(), SubtaskSnapshot::default()));
+                snapshot.len() - 1
+            });
+            match self.write_part(task, checkpoint, &uid, part, &mut snapshot[at].1) {
+                Ok(()) => {}
                 Err(problem) => {
                     // Nobody will know of what the operators before it have written.
                     self.delete(snapshot.iter().flat_map(|(_, subtask)| subtask.files()));
@@ -132,8 +132,8 @@ impl Writer {
         checkpoint: CheckpointId,
         uid: &OperatorUid,
         part: FrozenPart,
-    ) -> Result<SubtaskSnapshot, SnapshotProblem> {
-        let mut subtask = SubtaskSnapshot::default();
+        subtask: &mut SubtaskSnapshot,
+    ) -> Result<(), SnapshotProblem> {
         match part {
             FrozenPart::Splits(splits) => subtask.splits = splits,
             FrozenPart::Sink(evidence) => {
@@ -149,8 +149,40 @@ impl Writer {
                 subtask.operator = self.write_operator(task, checkpoint, uid, states)?;
                 crate::fault_point!("state.after_upload");
             }
+            FrozenPart::InFlight(channels) => {
+                for captured in channels {
+                    let number = subtask.in_flight.len();
+                    subtask.in_flight.push(self.write_in_flight(task, checkpoint, uid, captured, number)?);
+                }
+            }
         }
-        Ok(subtask)
+        Ok(())
+    }
+
+    fn write_in_flight(
+        &self,
+        task: TaskId,
+        checkpoint: CheckpointId,
+        uid: &OperatorUid,
+        captured: Captured,
+        number: usize,
+    ) -> Result<InFlight, SnapshotProblem> {
+        let Captured { input, from, ref serializer, records, .. } = captured;
+        let serializer = serializer.clone();
+        let bytes = captured.encode().map_err(|problem| {
+            SnapshotProblem::Failed(Failure::new(
+                Advice::FixConfiguration,
+                format!("operator {uid}: a record in flight cannot be written by its serializer: {problem}"),
+            ))
+        })?;
+        let handle = if bytes.len() <= INLINE_BYTES {
+            StateHandle::Inline(bytes)
+        } else {
+            let name = self.name(task, checkpoint, uid, "f", number);
+            let written = FileRef::write(&*self.store, name, &bytes);
+            StateHandle::File(written.map_err(|e| SnapshotProblem::Declined(e.to_string()))?)
+        };
+        Ok(InFlight { input, from, serializer, records, handle })
     }
 
     /// Takes files back that no manifest lists; what cannot be deleted is an orphan.

@@ -1,16 +1,17 @@
 //! The two loops that threads run: a source with its chain, and a task that is fed by others.
 
+use super::assembly::Inbox;
 use super::events::{Command, Events, Snapshot, SnapshotProblem, What};
 use super::snapshot::Snapshots;
 use crate::connector::Polled;
-use crate::graph::{InputTask, Step};
+use crate::graph::{InputTask, Step, Urgency};
 use crate::host::thread;
-use crate::model::{Advice, Barrier, BarrierKind, Failure, TaskId};
+use crate::model::{Advice, Alignment, Barrier, BarrierKind, CheckpointId, Failure, TaskId};
 use crate::operator::{Frozen, Signal, SourceTask};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 /// How long an idle task sleeps before it looks for commands, and lets its sink serve the broker's answers.
@@ -40,9 +41,13 @@ impl Surroundings {
 
     fn submit(&self, barrier: Barrier, frozen: Frozen) {
         if let Err(reason) = self.snapshots.submit(self.task, barrier.checkpoint, frozen) {
-            let result = Err::<Snapshot, _>(SnapshotProblem::Declined(reason));
-            self.events.send(What::Snapshot { checkpoint: barrier.checkpoint, task: self.task, result });
+            self.decline(barrier.checkpoint, reason);
         }
+    }
+
+    fn decline(&self, checkpoint: CheckpointId, reason: String) {
+        let result = Err::<Snapshot, _>(SnapshotProblem::Declined(reason));
+        self.events.send(What::Snapshot { checkpoint, task: self.task, result });
     }
 }
 
@@ -50,9 +55,10 @@ impl Surroundings {
 pub(super) fn run_source(
     here: &Surroundings,
     mut source: Box<dyn SourceTask>,
-    commands: &Receiver<Command>,
+    inbox: &Inbox,
 ) -> Result<(), Failure> {
     source.open()?;
+    let Inbox { commands, urgency, backlog } = inbox;
     let mut paused = false;
     let mut at_end = false;
     while !here.is_cancelled() {
@@ -71,9 +77,18 @@ pub(super) fn run_source(
         };
         match command {
             Some(Command::Barrier(barrier)) => {
+                // What is still being replayed is before an aligned barrier; one that may overtake leaves it in flight.
+                while !backlog.is_empty() && !may_overtake(barrier, urgency) && !here.is_cancelled() {
+                    source.idle()?;
+                }
                 let mut frozen = Frozen::new();
                 source.freeze(barrier, &mut frozen)?;
-                source.forward(Signal::Barrier(barrier))?;
+                let alignment = match barrier.alignment {
+                    Alignment::AlignedFor(_) => Alignment::AlignedFor(urgency.remaining()),
+                    other => other,
+                };
+                source.forward(Signal::Barrier(Barrier { alignment, ..barrier }))?;
+                urgency.clear();
                 here.submit(barrier, frozen);
                 paused = barrier.kind == BarrierKind::Last;
             }
@@ -83,6 +98,7 @@ pub(super) fn run_source(
                 return source.close();
             }
             None if paused => {}
+            None if !backlog.is_empty() => source.idle()?,
             None => {
                 // At its end a source stays for barriers, and its chain for the broker's answers.
                 if source.poll(IDLE)? == Polled::AtEnd && !at_end {
@@ -95,9 +111,19 @@ pub(super) fn run_source(
     Ok(())
 }
 
+fn may_overtake(barrier: Barrier, urgency: &Urgency) -> bool {
+    match barrier.alignment {
+        Alignment::Unaligned => true,
+        Alignment::AlignedFor(_) => urgency.remaining().is_zero(),
+        _ => false,
+    }
+}
+
 /// A task that is fed by others.
 pub(super) fn run_input(here: &Surroundings, mut task: Box<dyn InputTask>) -> Result<(), Failure> {
     task.open()?;
+    // Frozen for a barrier that has overtaken, until what it overtook is captured.
+    let mut overtaken: Option<(Barrier, Frozen)> = None;
     while !here.is_cancelled() {
         match task.step(IDLE)? {
             Step::Goes => {}
@@ -106,6 +132,27 @@ pub(super) fn run_input(here: &Surroundings, mut task: Box<dyn InputTask>) -> Re
                 task.freeze(barrier, &mut frozen)?;
                 task.forward(Signal::Barrier(barrier))?;
                 here.submit(barrier, frozen);
+            }
+            Step::Overtaken(barrier) => {
+                let mut frozen = Frozen::new();
+                task.freeze(barrier, &mut frozen)?;
+                task.forward(Signal::Barrier(barrier))?;
+                overtaken = Some((barrier, frozen));
+            }
+            Step::Captured(checkpoint) => {
+                let (barrier, mut frozen) =
+                    overtaken.take().expect("a capture is complete after its barrier has overtaken");
+                assert_eq!(
+                    barrier.checkpoint, checkpoint,
+                    "the capture is of the barrier that has overtaken last"
+                );
+                task.captured(&mut frozen);
+                here.submit(barrier, frozen);
+            }
+            Step::PassedOver(checkpoint, reason) => {
+                tracing::warn!(checkpoint = checkpoint.0, task = %here.task, "checkpoint passed over: {reason}");
+                overtaken = overtaken.filter(|(barrier, _)| barrier.checkpoint != checkpoint);
+                here.decline(checkpoint, reason.to_owned());
             }
             Step::Ended => {
                 task.forward(Signal::End)?;

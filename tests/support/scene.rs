@@ -38,6 +38,7 @@ pub(crate) struct Scene {
     /// How the job is started; change it between two starts to rescale it.
     pub(crate) job: Job,
     flags: Vec<String>,
+    variables: Vec<(String, String)>,
     feed: Option<SteadyClicks>,
     fed: u64,
     faults: u32,
@@ -67,7 +68,7 @@ impl Scene {
         topics.create(&job.input, PARTITIONS).unwrap();
         topics.create(&job.output, PARTITIONS).unwrap();
         let flags = ["--restart-delay", "100ms"].map(str::to_owned).into();
-        Self { job, flags, feed: None, fed: 0, faults: 0 }
+        Self { job, flags, variables: Vec::new(), feed: None, fed: 0, faults: 0 }
     }
 
     /// Starts the job with this flag from now on.
@@ -85,6 +86,12 @@ impl Scene {
         topics.delete(&self.job.output).unwrap();
         self.job.output += "-set";
         topics.create_with(&self.job.output, PARTITIONS, &[(name, value)]).unwrap();
+        self
+    }
+
+    /// Starts the job with this variable in its environment from now on.
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -123,7 +130,7 @@ impl Scene {
     pub(crate) fn start(&self) -> Program {
         self.job
             .start_with(|command| {
-                command.args(&self.flags);
+                command.args(&self.flags).envs(self.variables.iter().cloned());
             })
             .unwrap()
     }

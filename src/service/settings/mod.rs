@@ -60,11 +60,13 @@ pub struct JobSettings {
     pub parallelism: u32,
     /// Whether to begin anew.
     pub fresh: bool,
+    /// Batches that may wait in one channel between two tasks, 1 or more.
+    pub channel_capacity: usize,
 }
 
 impl Default for JobSettings {
     fn default() -> Self {
-        Self { name: String::new(), parallelism: 1, fresh: false }
+        Self { name: String::new(), parallelism: 1, fresh: false, channel_capacity: 8 }
     }
 }
 
@@ -204,6 +206,13 @@ impl Settings {
             "fresh",
             "Begin anew: drop the state of earlier runs, abort their transactions",
             &mut job.fresh,
+        );
+        from.parsed(
+            "job.channel_capacity",
+            "channel-capacity",
+            "Batches that may wait in one channel between two tasks",
+            &mut job.channel_capacity,
+            number(1..=1024),
         );
         from.text("source.topic", "input", "Topic to read", &mut self.source.topic);
         from.switch(
@@ -465,6 +474,7 @@ impl Settings {
         options.from = self.savepoint.from.clone();
         options.claim = self.savepoint.claim;
         options.allow_unclaimed_state = self.savepoint.allow_unclaimed_state;
+        options.channel_capacity = self.job.channel_capacity;
         options.checkpoint = self.checkpoint.clone();
         options.restart = self.restart.clone();
         options.metrics = metrics;
