@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # What demo, tests, soak and bench have in common: a folder for the run, programs in it, a Kafka, and an orderly end.
 # Sourced after steps.bash.
+source "$(dirname "${BASH_SOURCE[0]}")/deployment/tools.bash"
 
 # begin_run NAME: an empty folder .run/NAME, TIDEGATE_RUN_DIR, from which nothing runs when the script has ended.
 begin_run() {
@@ -16,10 +17,13 @@ begin_run() {
   trap 'exit 143' TERM
 }
 
-# end_run: what still runs from the run's programs, and Kafka nodes with data in its folder, are killed. The pattern
-# goes through a pipe, so that grep does not find itself.
+# end_run: what still runs from the run's programs, Kafka nodes with data in its folder, and containers that carry its
+# name, are killed. The pattern goes through a pipe, so that grep does not find itself.
 end_run() {
   local pids
+  if command -v podman >/dev/null; then
+    podman ps --all --quiet --filter "label=tidegate.run=$TIDEGATE_RUN_DIR" | xargs -r podman rm --force >/dev/null || true
+  fi
   while true; do
     mapfile -t pids < <({
       find /proc/[0-9]*/exe -maxdepth 0 -lname "$TIDEGATE_RUN_DIR/*" || true
