@@ -48,7 +48,7 @@ make_runtime_base() {
   buildah commit --quiet --rm "$container" "$runtime_base" >/dev/null
 }
 
-# ensure_builder_base: the same with this machine's Rust, for a full build.
+# ensure_builder_base: the same with this machine's Rust, and its trust in certificates, for a full build.
 ensure_builder_base() {
   local rust
   rust=$(rustc --version)
@@ -62,6 +62,7 @@ make_builder_base() {
   container=$(buildah from "${isolation[@]:2}" --pull-never "$runtime_base")
   buildah copy --quiet "$container" "$tree/bin" /usr/local/bin >/dev/null
   buildah copy --quiet "$container" "$tree/lib" /usr/local/lib >/dev/null
-  buildah config --label "rust=$1" --env CARGO_HOME=/usr/local/cargo "$container"
+  buildah copy --quiet "$container" /etc/ssl/certs/ca-certificates.crt /usr/local/lib/certificates >/dev/null
+  buildah config --label "rust=$1" --env CARGO_HOME=/usr/local/cargo --env CARGO_HTTP_CAINFO=/usr/local/lib/certificates "$container"
   buildah commit --quiet --rm "$container" "$builder_base" >/dev/null
 }
