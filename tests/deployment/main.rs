@@ -4,7 +4,6 @@
 //! runs as a real container that may do nothing. Needs what `make test` sets, and root for containers.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(clippy::disallowed_methods, reason = "a test measures real time")]
 
 #[path = "../support/mod.rs"]
 mod support;
