@@ -140,8 +140,9 @@ impl Pod {
 fn a_real_api_server_takes_all_of_it_and_a_restricted_namespace_the_pod() {
     let kubernetes = Kubernetes::up("kubernetes-takes");
     for (release, values) in [("volume", "volume-values.yaml"), ("s3", "s3-values.yaml")] {
-        let manifests =
-            kubernetes.helm(&["template", release], values, &["podMonitor.enabled=true"]).unwrap();
+        let manifests = kubernetes
+            .helm(&["template", release, "--validate"], values, &["podMonitor.enabled=true"])
+            .unwrap();
         let strict = ["apply", "--dry-run=server", "--validate=strict", "--filename", "-"];
         let said = kubernetes.kubectl(&strict, &manifests).unwrap();
         assert!(said.contains("podmonitor.monitoring.coreos.com/"), "{said}");
@@ -192,7 +193,7 @@ fn whatever_ends_a_pod_the_next_one_comes_when_it_is_gone() {
     };
     let changes: [Change<'_>; 4] = [
         ("other settings", Box::new(upgrade("config.checkpoint.interval=3s"))),
-        ("another image", Box::new(upgrade("image.tag=2"))),
+        ("another image", Box::new(upgrade("image.tag=next"))),
         ("an eviction", Box::new(evict)),
         ("a deletion", Box::new(delete)),
     ];

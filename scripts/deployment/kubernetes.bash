@@ -29,7 +29,7 @@ build_kubernetes() {
     while read -r module; do
       go mod edit -replace="$module=$module@v0.${kubernetes_version#1.}"
     done < <(sed -nE 's#^\s*(k8s.io/[a-z-]+) => ./staging.*#\1#p' "$source/go.mod")
-    cp "$source/go.sum" .
+    cat "$source/go.sum" >go.sum
     go mod tidy
     go build -trimpath -o kubernetes -ldflags="-s -w -X k8s.io/component-base/version.gitVersion=v$kubernetes_version \
       -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$kubernetes_version")" .
