@@ -17,8 +17,8 @@ begin_run() {
   trap 'exit 143' TERM
 }
 
-# end_run: what still runs from the run's programs, Kafka nodes with data in its folder, and containers that carry its
-# name, are killed. The pattern goes through a pipe, so that grep does not find itself.
+# end_run: what still runs from the run's programs, Kafka nodes and stores with data in its folder, and containers that
+# carry its name, are killed. The pattern goes through a pipe, so that grep does not find itself.
 end_run() {
   local pids
   if command -v podman >/dev/null; then
@@ -27,7 +27,7 @@ end_run() {
   while true; do
     mapfile -t pids < <({
       find /proc/[0-9]*/exe -maxdepth 0 -lname "$TIDEGATE_RUN_DIR/*" || true
-      printf '%s/.*node-[0-9]+/server.properties\n' "$TIDEGATE_RUN_DIR" | grep -lzxE -f - /proc/[0-9]*/cmdline
+      printf '(hdfs.minidfs.basedir=)?%s/.*(node-[0-9]+/server.properties|/store)\n' "$TIDEGATE_RUN_DIR" | grep -lzxE -f - /proc/[0-9]*/cmdline
     } 2>/dev/null | cut -d/ -f3)
     ((${#pids[@]})) || break
     kill -KILL "${pids[@]}" 2>/dev/null || true
@@ -44,6 +44,24 @@ start_kafka() {
   step 'start Kafka' "$checkout/scripts/servers" up --dir "$TIDEGATE_RUN_DIR/kafka" "$@" >/dev/null
   KAFKA_BOOTSTRAP=$(sed -n 's/^bootstrap=//p' "$TIDEGATE_RUN_DIR/kafka/env")
   export KAFKA_BOOTSTRAP
+}
+
+# start_stores: sets S3_ENDPOINT, S3_BUCKET and the keys of AWS's environment, and HDFS_URI, unless the user did.
+start_stores() {
+  local s3=$TIDEGATE_RUN_DIR/s3 hdfs=$TIDEGATE_RUN_DIR/hdfs
+  if [[ -z ${S3_ENDPOINT:-} ]]; then
+    step 'start the S3 server' "$checkout/scripts/servers" s3 up --dir "$s3" >/dev/null
+    S3_ENDPOINT=$(sed -n 's/^s3_endpoint=//p' "$s3/env")
+    S3_BUCKET=$(sed -n 's/^s3_bucket=//p' "$s3/env")
+    AWS_ACCESS_KEY_ID=$(sed -n 's/^s3_key=//p' "$s3/env")
+    AWS_SECRET_ACCESS_KEY=$(sed -n 's/^s3_secret=//p' "$s3/env")
+    export S3_ENDPOINT S3_BUCKET AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+  fi
+  if [[ -z ${HDFS_URI:-} ]]; then
+    step 'start HDFS' "$checkout/scripts/servers" hdfs up --dir "$hdfs" >/dev/null
+    HDFS_URI=$(sed -n 's/^hdfs_uri=//p' "$hdfs/env")
+    export HDFS_URI
+  fi
 }
 
 # run_tests PATTERN ARGUMENT...: the test programs whose name matches, each in its package's folder as cargo does it.

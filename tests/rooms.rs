@@ -51,6 +51,11 @@ const WALLS: &[(&[&str], &[&str])] = &[
     (&["config", "Value"], &["service"]),
     (&["axum"], &["service"]),
     (&["ureq"], &["service"]),
+    (&["aws_config"], &["storage/s3"]),
+    (&["aws_sdk_s3"], &["storage/s3"]),
+    (&["aws_smithy_http_client"], &["storage/s3"]),
+    (&["hdfs_native"], &["storage/hdfs.rs"]),
+    (&["futures_util"], &["storage"]),
 ];
 
 /// What stands in a source file, without comments, strings and code that only tests compile.

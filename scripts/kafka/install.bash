@@ -12,7 +12,7 @@ quick_jvm='-Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1'
 install_system_packages() {
   local missing=()
   java_is_recent || missing+=("$(recent_java_package)")
-  kafka_is_installed || command -v mvn >/dev/null || missing+=(maven)
+  { kafka_is_installed && { ! $stores || [[ -d $hadoop_home/libs ]]; }; } || command -v mvn >/dev/null || missing+=(maven)
   { command -v cc && command -v make; } >/dev/null || missing+=(build-essential)
   command -v openssl >/dev/null || missing+=(openssl)
   command -v pkg-config >/dev/null || missing+=(pkg-config)
@@ -25,6 +25,8 @@ install_system_packages() {
     apt-get -qq update >&2
     DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends "${missing[@]}" >&2
   fi
+  ! $stores || [[ -x $versitygw ]] || command -v go >/dev/null ||
+    die "go is missing, which builds the S3 server for tests: please install Go 1.25 or newer, see https://go.dev/dl"
   java_is_recent || die "the java in PATH is older than 17: please put a newer one first"
   command -v cargo >/dev/null ||
     die "cargo is missing: please install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$checkout/Cargo.toml") or newer, see https://rustup.rs"

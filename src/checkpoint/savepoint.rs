@@ -43,10 +43,15 @@ pub fn check_target(target: &str) -> Result<(), Error> {
 ///
 /// # Errors
 /// The stores'.
-pub fn write(from: &dyn Storage, manifest: &Manifest, target: &str) -> Result<String, Error> {
+pub fn write(
+    from: &dyn Storage,
+    manifest: &Manifest,
+    target: &str,
+    options: &storage::Options,
+) -> Result<String, Error> {
     let folder = format!("savepoint-{}-{}", manifest.checkpoint, random::token());
     let place = format!("{}/{folder}", uri(target).trim_end_matches('/'));
-    let to = storage::open(&place, "")?;
+    let to = storage::open_with(&place, "", options)?;
     let mut written: Vec<&FileRef> = Vec::new();
     let mut copy_all = || -> Result<(), storage::Error> {
         for file in manifest.files() {
@@ -74,9 +79,9 @@ pub fn write(from: &dyn Storage, manifest: &Manifest, target: &str) -> Result<St
 ///
 /// # Errors
 /// [`Error::NoSnapshot`] if there is neither, [`Error::Unreadable`] for damage, or the store's.
-pub fn open(place: &str) -> Result<Snapshot, Error> {
+pub fn open(place: &str, options: &storage::Options) -> Result<Snapshot, Error> {
     let missing = || Error::NoSnapshot { location: place.to_owned() };
-    let store = storage::open_existing(&uri(place), "")?.ok_or_else(missing)?;
+    let store = storage::open_existing_with(&uri(place), "", options)?.ok_or_else(missing)?;
     let (name, bytes, is_savepoint) = match store.get(MANIFEST) {
         Ok(bytes) => (MANIFEST.to_owned(), bytes, true),
         Err(storage::Error::NotFound { .. }) => {
@@ -197,6 +202,10 @@ mod tests {
         manifest
     }
 
+    fn plain() -> storage::Options {
+        storage::Options::default()
+    }
+
     fn scene() -> (tempfile::TempDir, Local, String) {
         let dir = tempfile::tempdir().unwrap();
         let store = Local::open(dir.path().join("job")).unwrap();
@@ -207,23 +216,24 @@ mod tests {
     #[test]
     fn a_savepoint_that_was_moved_still_opens_and_a_flipped_byte_is_found() {
         let (dir, store, target) = scene();
-        let place = write(&store, &manifest(&store, "orders"), &target).unwrap();
+        let place = write(&store, &manifest(&store, "orders"), &target, &plain()).unwrap();
         let moved = dir.path().join("moved");
         std::fs::rename(place.strip_prefix("file://").unwrap(), &moved).unwrap();
         store.delete("state/1-1-x").unwrap();
         let moved = moved.display().to_string();
-        assert_eq!(open(&moved).unwrap().problems(), Vec::<String>::new());
+        assert_eq!(open(&moved, &plain()).unwrap().problems(), Vec::<String>::new());
         std::fs::write(format!("{moved}/state/1-1-x"), b"stale").unwrap();
-        let problems = open(&moved).unwrap().problems();
+        let problems = open(&moved, &plain()).unwrap().problems();
         assert!(problems.len() == 1 && problems[0].contains("state/1-1-x"), "{problems:?}");
         std::fs::write(format!("{moved}/savepoint"), b"TGMF or not").unwrap();
-        assert!(matches!(open(&moved), Err(Error::Unreadable { .. })));
+        assert!(matches!(open(&moved, &plain()), Err(Error::Unreadable { .. })));
     }
 
     #[test]
     fn a_fork_owns_no_transaction_and_the_job_itself_does() {
         let (_dir, store, target) = scene();
-        let saved = open(&write(&store, &manifest(&store, "orders"), &target).unwrap()).unwrap();
+        let saved =
+            open(&write(&store, &manifest(&store, "orders"), &target, &plain()).unwrap(), &plain()).unwrap();
         for (job, owns) in [("orders", true), ("fork", false)] {
             let by = Manifest::unborn(JobId::new(job).unwrap());
             let adopted = saved.adopt(&by, &store).unwrap();
@@ -235,8 +245,8 @@ mod tests {
     #[test]
     fn what_is_disposed_of_is_gone() {
         let (_dir, store, target) = scene();
-        let place = write(&store, &manifest(&store, "orders"), &target).unwrap();
-        open(&place).unwrap().dispose().unwrap();
-        assert!(matches!(open(&place), Err(Error::NoSnapshot { .. })));
+        let place = write(&store, &manifest(&store, "orders"), &target, &plain()).unwrap();
+        open(&place, &plain()).unwrap().dispose().unwrap();
+        assert!(matches!(open(&place, &plain()), Err(Error::NoSnapshot { .. })));
     }
 }

@@ -97,8 +97,8 @@ impl Sequence {
     ///
     /// # Errors
     /// The store's.
-    pub fn existing(location: &str, job: &JobId) -> Result<Option<Self>, Error> {
-        let store = storage::open_existing(location, &folder_of(job))?;
+    pub fn existing(location: &str, job: &JobId, options: &storage::Options) -> Result<Option<Self>, Error> {
+        let store = storage::open_existing_with(location, &folder_of(job), options)?;
         Ok(store.map(|store| Self::new(store, job.clone())))
     }
 

@@ -203,8 +203,8 @@ fn two_jobs_never_share_a_folder_and_none_leaves_its_own() {
 fn looking_for_a_job_makes_no_folder() {
     let (dir, job) = (tempfile::tempdir().unwrap(), JobId::new("orders").unwrap());
     let location = format!("file://{}", dir.path().display());
-    assert!(Sequence::existing(&location, &job).unwrap().is_none());
+    assert!(Sequence::existing(&location, &job, &storage::Options::default()).unwrap().is_none());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     Sequence::open(&location, &job).unwrap();
-    assert!(Sequence::existing(&location, &job).unwrap().is_some());
+    assert!(Sequence::existing(&location, &job, &storage::Options::default()).unwrap().is_some());
 }

@@ -2,14 +2,15 @@
 //!
 //! Its law: deletion is by listed name, and not faster than the storage options allow, for a store that is busy with
 //! deletions lets uploads wait. Names go to the store in batches of a tenth of a second's worth, with pauses between
-//! them. When the job ends nothing is uploaded any more, and what is waiting goes without pauses.
+//! them. When the job ends nothing is uploaded any more, and what is waiting goes without pauses, unless the store is
+//! away: the process does not wait for it.
 
 use crate::checkpoint::{Deletions, Manifest};
 use crate::host::{clock, thread};
 use crate::model::Failure;
 use crate::storage::{Error, Storage};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,7 +36,13 @@ impl Cleaner {
         let body = move || {
             for names in from {
                 for batch in names.chunks(pace.batch) {
-                    delete(&*store, batch);
+                    if !delete(&*store, batch) && matches!(ended.try_recv(), Err(TryRecvError::Disconnected))
+                    {
+                        tracing::warn!(
+                            "the store is not to be had, what was waiting to be deleted stays behind"
+                        );
+                        return;
+                    }
                     pace.pause(&ended, batch.len());
                 }
             }
@@ -93,19 +100,20 @@ impl Pace {
     }
 }
 
-fn delete(store: &dyn Storage, names: &[String]) {
-    match store.delete_all(names) {
-        Ok(()) => {}
-        Err(Error::Left { names, first, .. }) => {
+/// Whether the store is to be had.
+fn delete(store: &dyn Storage, names: &[String]) -> bool {
+    let Err(e) = store.delete_all(names) else { return true };
+    let to_be_had = !e.is_transient();
+    match e {
+        Error::Left { names, first, .. } => {
             tracing::warn!(
                 files = names.len(), such_as = names[0], error = %first,
                 "superseded files could not be deleted and stay behind"
             );
         }
-        Err(e) => {
-            tracing::warn!(files = names.len(), error = %e, "superseded files may stay behind");
-        }
+        e => tracing::warn!(files = names.len(), error = %e, "superseded files may stay behind"),
     }
+    to_be_had
 }
 
 #[cfg(test)]

@@ -559,12 +559,12 @@ fn check_deadlines(manifest: &Manifest, budget: Duration) -> Result<Option<i64>,
 /// Manifests are published one after the other on a thread of their own. One of a savepoint is written there before; a stop
 /// with a savepoint is complete only with both.
 fn start_publisher(setup: &Setup, events: Events) -> Result<(SyncSender<Order>, JoinHandle<()>), Failure> {
-    let sequence = setup.sequence.clone();
+    let (sequence, storage) = (setup.sequence.clone(), setup.options.storage.clone());
     let (to, from) = sync_channel::<Order>(1);
     let told = events.clone();
     let publish = move |order: &Order| {
         if let Some(target) = &order.savepoint {
-            match savepoint::write(&**sequence.store(), &order.manifest, target) {
+            match savepoint::write(&**sequence.store(), &order.manifest, target, &storage) {
                 Ok(location) => told.send(What::Saved { location }),
                 Err(checkpoint::Error::Storage(e)) => return Publication::Refused(e),
                 Err(e) => unreachable!("a savepoint fails only by its storage: {e}"),

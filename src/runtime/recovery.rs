@@ -34,10 +34,16 @@ pub(super) fn check(setup: &Setup) -> Result<(), Failure> {
     }
     crate::storage::probe(setup.sequence.store())
         .map_err(|e| Failure::from(crate::checkpoint::Error::from(e)))?;
+    match setup.sequence.store().sweep(crate::storage::ABANDONED) {
+        Ok(0) => {}
+        Ok(swept) => tracing::info!(swept, "removed what died with its writer"),
+        // It takes room and harms nobody.
+        Err(e) => tracing::warn!(error = %e, "what died with its writer stays behind"),
+    }
     if let Some(from) = &setup.options.from {
         let begun =
             setup.sequence.newest().map_err(Failure::from)?.is_some_and(|m| !m.restored_from.is_empty());
-        return match savepoint::open(from) {
+        return match savepoint::open(from, &setup.options.storage) {
             // It was claimed, and so deleted when the job had begun with it.
             Err(checkpoint::Error::NoSnapshot { .. }) if begun => Ok(()),
             opened => Ok(opened.map(drop)?),
@@ -132,7 +138,7 @@ fn resolve(setup: &Setup, manifest: Manifest) -> Result<Manifest, Failure> {
 /// job.
 fn begin_with(setup: &Setup, manifest: Manifest, from: &str) -> Result<Manifest, Failure> {
     let claimed = !manifest.restored_from.is_empty();
-    let snapshot = match savepoint::open(from) {
+    let snapshot = match savepoint::open(from, &setup.options.storage) {
         Err(checkpoint::Error::NoSnapshot { .. }) if claimed => return Ok(manifest),
         opened => opened?,
     };

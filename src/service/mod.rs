@@ -9,6 +9,7 @@
 mod kafka;
 mod command;
 mod output;
+mod store;
 mod snapshots;
 mod create;
 mod txn;

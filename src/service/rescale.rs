@@ -3,6 +3,7 @@
 //! The old sequence is claimed first, as a starting process does, so that whoever still runs the job is fenced and what is
 //! read stays the newest. The new place gets the files first and the manifest last: until that is there, nothing is.
 
+use super::store::StoreArguments;
 use crate::checkpoint::{Sequence, rewrite};
 use crate::host::random;
 use crate::model::{Failure, JobId, MaxParallelism};
@@ -28,6 +29,8 @@ pub(super) struct Rescale {
     /// Where the new checkpoint goes; from then on the job is started with this
     #[arg(long, value_name = "URI")]
     to: String,
+    #[command(flatten)]
+    store: StoreArguments,
     /// The number of key groups of every keyed operator, 1 to 32768
     #[arg(long, value_parser = max)]
     max_parallelism: MaxParallelism,
@@ -46,11 +49,12 @@ fn max(text: &str) -> Result<MaxParallelism, String> {
 /// # Errors
 /// When there is no checkpoint, the new place has some of this job already, or a store fails.
 pub(super) fn run(command: Command) -> Result<(), Failure> {
-    let Command::Rescale(Rescale { job, checkpoints, to, max_parallelism }) = command;
+    let Command::Rescale(Rescale { job, checkpoints, to, store, max_parallelism }) = command;
+    let options = store.options();
     let nothing = || Failure::configuration(format!("{checkpoints} has no checkpoint of job {job}"));
-    let from = Sequence::existing(&checkpoints, &job)?.ok_or_else(nothing)?;
+    let from = Sequence::existing(&checkpoints, &job, &options)?.ok_or_else(nothing)?;
     from.newest()?.ok_or_else(nothing)?;
-    let target = Sequence::open(&to, &job)?;
+    let target = Sequence::open_with(&to, &job, &options)?;
     if !target.slots()?.is_empty() {
         return Err(Failure::configuration(format!(
             "{to} has checkpoints of job {job} already; give --to a place that has none"

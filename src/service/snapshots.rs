@@ -1,11 +1,15 @@
 //! `tidegate savepoint` and `tidegate checkpoint`: what a start could begin with, seen and checked from outside.
 
 use super::output::{self, Format, Row};
+use super::store::StoreArguments;
 use super::{create, rescale};
 use crate::checkpoint::savepoint::{self, Snapshot};
 use crate::checkpoint::{Held, Manifest, Sequence, orphans};
 use crate::model::{Failure, JobId};
+use crate::storage;
 use serde::Serialize;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// What to do about savepoints.
 #[derive(Debug, clap::Subcommand)]
@@ -30,7 +34,7 @@ pub(super) enum CheckpointCommand {
     /// Read every file of the newest checkpoint and check it: checksums, key groups, positions
     Verify(Job),
     /// Delete files that no manifest refers to and no owner of the job will
-    Sweep(Job),
+    Sweep(Sweep),
     /// What changes them
     #[command(flatten)]
     Change(rescale::Command),
@@ -41,9 +45,17 @@ pub(super) enum CheckpointCommand {
 pub(super) struct Place {
     /// The savepoint's folder, a URI or an absolute path
     place: String,
+    #[command(flatten)]
+    store: StoreArguments,
     /// table or json
     #[arg(short, long, value_enum, default_value_t, hide_possible_values = true)]
     output: Format,
+}
+
+impl Place {
+    fn open(&self) -> Result<Snapshot, Failure> {
+        Ok(savepoint::open(&self.place, &self.store.options())?)
+    }
 }
 
 /// Whose checkpoints.
@@ -55,9 +67,25 @@ pub(super) struct Job {
     /// Where it keeps its checkpoints, such as file:///var/lib/tidegate
     #[arg(long, value_name = "URI")]
     checkpoints: String,
+    #[command(flatten)]
+    store: StoreArguments,
     /// table or json
     #[arg(short, long, value_enum, default_value_t, hide_possible_values = true)]
     output: Format,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Sweep {
+    #[command(flatten)]
+    job: Job,
+    /// How old a file must be that the newest owner of the job, who may be writing still, could yet need
+    #[arg(long, default_value = "1h", value_parser = age)]
+    older_than: Duration,
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|e| format!("{e}; expected a duration such as 90s or 1h"))
 }
 
 /// What one operator put into it.
@@ -139,9 +167,9 @@ impl Row for Entry {
 pub(super) fn run_savepoint(command: &SavepointCommand) -> Result<(), Failure> {
     match command {
         SavepointCommand::Create(create) => create::run(create),
-        SavepointCommand::Inspect(place) => inspect(&savepoint::open(&place.place)?, place.output),
-        SavepointCommand::Verify(place) => verify(&savepoint::open(&place.place)?),
-        SavepointCommand::Dispose(place) => Ok(savepoint::open(&place.place)?.dispose()?),
+        SavepointCommand::Inspect(place) => inspect(&place.open()?, place.output),
+        SavepointCommand::Verify(place) => verify(&place.open()?),
+        SavepointCommand::Dispose(place) => Ok(place.open()?.dispose()?),
     }
 }
 
@@ -154,7 +182,7 @@ pub(super) fn run_checkpoint(command: CheckpointCommand) -> Result<(), Failure> 
         CheckpointCommand::List(job) => list(&job),
         CheckpointCommand::Inspect(job) => inspect(&newest(&job)?, job.output),
         CheckpointCommand::Verify(job) => verify(&newest(&job)?),
-        CheckpointCommand::Sweep(job) => sweep(&job),
+        CheckpointCommand::Sweep(command) => sweep(&command),
         CheckpointCommand::Change(command) => rescale::run(command),
     }
 }
@@ -174,7 +202,7 @@ fn verify(snapshot: &Snapshot) -> Result<(), Failure> {
 }
 
 fn sequence(job: &Job) -> Result<Sequence, Failure> {
-    Sequence::existing(&job.checkpoints, &job.job)?.ok_or_else(|| {
+    Sequence::existing(&job.checkpoints, &job.job, &job.store.options())?.ok_or_else(|| {
         Failure::configuration(format!("{}: there are no checkpoints of job {}", job.checkpoints, job.job))
     })
 }
@@ -210,9 +238,9 @@ fn list(job: &Job) -> Result<(), Failure> {
     output::print(job.output, &entries)
 }
 
-/// What an owner of the newest generation has written is left alone: it may be about to be listed.
-fn sweep(job: &Job) -> Result<(), Failure> {
-    let sequence = sequence(job)?;
+/// What an owner of the newest generation has written is left alone while it is young: it may be about to be listed.
+fn sweep(command: &Sweep) -> Result<(), Failure> {
+    let sequence = sequence(&command.job)?;
     let mut held = Vec::new();
     let mut generation = None;
     for slot in sequence.slots()? {
@@ -221,12 +249,21 @@ fn sweep(job: &Job) -> Result<(), Failure> {
         held.push(Held::of(&manifest));
     }
     let Some(generation) = generation else { return Ok(()) };
-    let names = sequence.store().list("state").map_err(crate::checkpoint::Error::from)?;
-    let names: Vec<String> = names.into_iter().map(|name| format!("state/{name}")).collect();
-    let left = orphans(&names, &held, generation);
-    for name in &left {
-        sequence.store().delete(name).map_err(crate::checkpoint::Error::from)?;
-    }
-    eprintln!("{}: {} files that nobody refers to are deleted", sequence.store().location(), left.len());
+    let store = sequence.store();
+    let in_folder = |names: Vec<String>| names.into_iter().map(|name| format!("state/{name}")).collect();
+    let swept = || -> Result<(usize, usize), storage::Error> {
+        let (names, old): (Vec<String>, Vec<String>) =
+            (in_folder(store.list("state")?), in_folder(store.list_older("state", command.older_than)?));
+        let mut left: BTreeSet<String> = orphans(&names, &held, generation).into_iter().collect();
+        // What is old enough belongs to no checkpoint that is under way, whoever has written it.
+        left.extend(orphans(&old, &held, generation.next()));
+        store.delete_all(&left.iter().cloned().collect::<Vec<_>>())?;
+        Ok((left.len(), store.sweep(command.older_than)?))
+    };
+    let (files, unfinished) = swept().map_err(crate::checkpoint::Error::from)?;
+    eprintln!(
+        "{}: {files} files that nobody refers to and {unfinished} that were never completed are deleted",
+        store.location()
+    );
     Ok(())
 }

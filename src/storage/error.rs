@@ -70,13 +70,51 @@ pub enum Error {
     },
     /// The URI names no store that is known here.
     #[error(
-        "checkpoint location {uri:?}: {problem}; expected file:///an/absolute/folder, or memory://name in tests"
+        "checkpoint location {uri:?}: {problem}; expected file:///an/absolute/folder, s3://bucket/prefix, hdfs://host:port/folder, or memory://name in tests"
     )]
     Uri {
         /// As given.
         uri: String,
         /// What is wrong with it.
         problem: String,
+    },
+    /// A remote store gave no answer in time, or an answer that says nothing about the request.
+    #[error(
+        "{location}: {action} {name}: {problem}; look whether the store is up and reachable, or raise storage property timeout_ms"
+    )]
+    Unavailable {
+        /// The store.
+        location: String,
+        /// What was tried.
+        action: &'static str,
+        /// The blob.
+        name: String,
+        /// The last answer, or that there was none.
+        problem: String,
+    },
+    /// A remote store refuses, and will refuse again.
+    #[error("{location}: {action} {name} was refused: {problem}; {advice}")]
+    Refused {
+        /// The store.
+        location: String,
+        /// What was tried.
+        action: &'static str,
+        /// The blob. Boxed, as the answer is, so that errors stay small.
+        name: Box<str>,
+        /// The store's answer.
+        problem: Box<str>,
+        /// The way out.
+        advice: &'static str,
+    },
+    /// The store's own threads cannot be started.
+    #[error(
+        "{location}: its threads cannot be started: {source}; raise the limit of processes for this user"
+    )]
+    NoThreads {
+        /// The store.
+        location: String,
+        /// The operating system's error.
+        source: io::Error,
     },
     /// Some of many blobs could not be deleted.
     #[error("{location}: {} of {of} blobs could not be deleted and stay behind, such as {}: {first}", names.len(), names[0])]
@@ -121,7 +159,7 @@ impl Error {
     /// Whether the same operation may succeed later without anybody changing a setting.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Io { .. } | Self::Full { .. } => true,
+            Self::Io { .. } | Self::Full { .. } | Self::Unavailable { .. } => true,
             Self::Left { first, .. } => first.is_transient(),
             _ => false,
         }

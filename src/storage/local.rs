@@ -4,19 +4,15 @@
 //! folder is synced, so that the name survives a power cut too. Publishing uses `link`, which the kernel
 //! refuses when the name exists: a rename would replace it.
 
-use super::{Error, Put, Storage};
-use crate::host::{clock, random};
+use super::{Error, Put, Storage, is_older};
+use crate::host::random;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Temporary files begin so; [`Storage::list`] leaves them out.
 const TEMPORARY: &str = ".tmp-";
-
-/// A temporary file that was not written to for so long was left behind by a process that died while it wrote: no
-/// blob takes an hour.
-const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// Blobs as files below a root folder.
 pub struct Local {
@@ -33,19 +29,7 @@ impl Local {
         let made = fs::create_dir_all(&root);
         let store = Self { root };
         made.map_err(|source| Error::NoFolder { location: store.location(), source })?;
-        store.sweep();
         Ok(store)
-    }
-
-    /// Deletes what died with its writer. Best effort: what cannot be deleted takes room and harms nobody.
-    fn sweep(&self) {
-        let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-        for entry in entries(&self.root).flat_map(|folder| entries(&folder.path())) {
-            let temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
-            if temporary && entry.metadata().and_then(|m| m.modified()).is_ok_and(is_abandoned) {
-                let _ = fs::remove_file(entry.path());
-            }
-        }
     }
 
     fn error(&self, action: &'static str, name: &str, e: io::Error) -> Error {
@@ -73,12 +57,36 @@ impl Local {
         })?;
         Ok((temporary, path))
     }
+
+    /// The blobs directly in a folder for whose file this holds.
+    fn list_if(&self, folder: &str, is_wanted: impl Fn(&fs::DirEntry) -> bool) -> Result<Vec<String>, Error> {
+        let entries = match fs::read_dir(self.root.join(folder)) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(self.error("listing", folder, e)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|e| self.error("listing", folder, e))?;
+            if let Ok(name) = entry.file_name().into_string()
+                && !name.starts_with('.')
+                && entry.file_type().is_ok_and(|t| t.is_file())
+                && is_wanted(&entry)
+            {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
 }
 
-fn is_abandoned(written: SystemTime) -> bool {
-    let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = Duration::from_millis(u64::try_from(clock::unix_millis()).unwrap_or(0));
-    now.saturating_sub(written) > ABANDONED
+/// A file that is gone by now was not.
+fn was_written_before(entry: &fs::DirEntry, than: Duration) -> bool {
+    entry.metadata().and_then(|m| m.modified()).is_ok_and(|written| {
+        let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
+        is_older(u64::try_from(written.as_millis()).unwrap_or(u64::MAX), than)
+    })
 }
 
 fn sync_folder(folder: &Path) -> io::Result<()> {
@@ -123,23 +131,11 @@ impl Storage for Local {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>, Error> {
-        let entries = match fs::read_dir(self.root.join(folder)) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(self.error("listing", folder, e)),
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|e| self.error("listing", folder, e))?;
-            if let Ok(name) = entry.file_name().into_string()
-                && !name.starts_with('.')
-                && entry.file_type().is_ok_and(|t| t.is_file())
-            {
-                names.push(name);
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
+        self.list_if(folder, |_| true)
+    }
+
+    fn list_older(&self, folder: &str, than: Duration) -> Result<Vec<String>, Error> {
+        self.list_if(folder, |file| was_written_before(file, than))
     }
 
     fn delete(&self, name: &str) -> Result<(), Error> {
@@ -147,6 +143,22 @@ impl Storage for Local {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.error("deleting", name, e)),
             _ => Ok(()),
         }
+    }
+
+    fn sweep(&self, older_than: Duration) -> Result<usize, Error> {
+        let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut swept = 0;
+        for entry in entries(&self.root).flat_map(|folder| entries(&folder.path())) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(TEMPORARY) && was_written_before(&entry, older_than) {
+                match fs::remove_file(entry.path()) {
+                    // Its writer lives, and has just given it its name.
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    removed => removed.map(|()| swept += 1).map_err(|e| self.error("deleting", &name, e))?,
+                }
+            }
+        }
+        Ok(swept)
     }
 }
 
@@ -177,7 +189,8 @@ mod tests {
             let file = File::options().write(true).open(path).unwrap();
             file.set_modified(UNIX_EPOCH).unwrap();
         }
-        Local::open(dir.path()).unwrap();
+        let store = Local::open(dir.path()).unwrap();
+        assert_eq!(store.sweep(super::super::ABANDONED).unwrap(), 1);
         assert!(!old.exists() && young.exists() && blob.exists());
     }
 

@@ -9,16 +9,24 @@ mod options;
 mod file;
 mod local;
 mod memory;
+mod remote;
+mod s3;
+mod hdfs;
 mod probe;
 mod uri;
 
 pub use error::Error;
 pub use file::FileRef;
+pub use hdfs::Hdfs;
 pub use local::Local;
 pub use memory::Memory;
-pub use options::{MemoryOptions, Options};
+pub use options::{Checksums, HdfsOptions, MemoryOptions, Options, S3Options};
 pub use probe::probe;
+pub use s3::S3;
 pub use uri::{open, open_existing, open_existing_with, open_with};
+
+use crate::host::clock;
+use std::time::Duration;
 
 /// How a conditional put ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +66,15 @@ pub trait Storage: Send + Sync {
     /// [`Error`], when the folder cannot be read.
     fn list(&self, folder: &str) -> Result<Vec<String>, Error>;
 
+    /// As [`list`](Self::list), with those alone that were written longer than this ago. A store that knows no times has
+    /// none of them.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    fn list_older(&self, _folder: &str, _than: Duration) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
     /// Deletes a blob; one that is not there is deleted already.
     ///
     /// # Errors
@@ -72,6 +89,26 @@ pub trait Storage: Send + Sync {
         let failed = names.iter().filter_map(|name| Some((name.clone(), self.delete(name).err()?)));
         left(self.location(), names.len(), failed.collect())
     }
+
+    /// Removes what writers have left behind that died while they wrote, and that no reader sees: temporary files, and
+    /// uploads that were never completed. What is younger may belong to a writer that lives. Returns how many there were:
+    /// none, where a write is done in one step.
+    ///
+    /// # Errors
+    /// [`Error`], when something may be left.
+    fn sweep(&self, _older_than: Duration) -> Result<usize, Error> {
+        Ok(0)
+    }
+}
+
+/// A temporary file that was not written to for so long was left behind by a process that died while it wrote: no
+/// blob takes an hour.
+pub const ABANDONED: Duration = Duration::from_secs(60 * 60);
+
+/// Whether something of this time, in milliseconds since the Unix epoch, is older than that.
+fn is_older(written_ms: u64, than: Duration) -> bool {
+    let now = Duration::from_millis(u64::try_from(clock::unix_millis()).unwrap_or(0));
+    now.saturating_sub(Duration::from_millis(written_ms)) >= than
 }
 
 /// The result of deleting `of` blobs, of which these failed.

@@ -1,9 +1,9 @@
 //! Checkpoints that cannot be written, or read back.
 
-use crate::disk::Disk;
 use crate::job::Job;
 use std::fs;
 use std::path::PathBuf;
+use tidegate_tools::disk::Disk;
 
 /// A job that was stopped in good order, with more to read, and the newest of its manifests.
 fn stopped(title: &str) -> (Job, PathBuf) {
@@ -46,21 +46,21 @@ fn a_folder_that_cannot_be_written() {
     let way_out = "choose one that this user can make and write";
     below.must_refuse(&[&below.checkpoints, "the folder cannot be made: Not a directory", way_out]);
 
-    let disk = Disk::mount(&job.folder, "size=8m");
+    let disk = Disk::mount(&job.folder, "size=8m").unwrap();
     let mut elsewhere = job.clone();
     elsewhere.checkpoints = disk.location();
-    disk.remount("ro");
+    disk.remount("ro").unwrap();
     elsewhere.must_refuse(&[
         &elsewhere.checkpoints,
         "the folder cannot be made: Read-only file system",
         way_out,
     ]);
-    disk.remount("rw");
-    fs::create_dir(disk.path.join(&job.group)).unwrap();
-    disk.remount("ro");
+    disk.remount("rw").unwrap();
+    fs::create_dir(disk.path().join(&job.group)).unwrap();
+    disk.remount("ro").unwrap();
     elsewhere
         .must_refuse(&[&elsewhere.checkpoints, "is not permitted; let this user read and write the folder"]);
-    disk.remount("rw");
+    disk.remount("rw").unwrap();
     elsewhere.must_finish();
 }
 
@@ -75,10 +75,9 @@ fn too_big_for(disk: &Disk, title: &str) -> Job {
 #[test]
 fn a_folder_that_is_full() {
     let scene = Job::empty("full-disk", &[]);
-    let disk = Disk::mount(&scene.folder, "size=64k");
+    let disk = Disk::mount(&scene.folder, "size=64k").unwrap();
     let job = too_big_for(&disk, "full");
-    let fill = disk.path.join("fill");
-    fs::write(&fill, [0; 64 << 10]).unwrap();
+    let fill = disk.fill().unwrap();
     let way_out = "free some space or lower the number of retained checkpoints";
     job.must_refuse(&[&job.checkpoints, "no space left while writing probe/", way_out]);
     fs::remove_file(&fill).unwrap();
@@ -92,18 +91,18 @@ fn a_folder_that_is_full() {
     ]);
     job.must_hold_nobody_back();
     assert!(job.visible() < 30_000, "at most a first, small checkpoint is complete");
-    disk.remount("size=8m");
+    disk.remount("size=8m").unwrap();
     job.must_finish();
 }
 
 #[test]
 fn a_folder_that_is_full_for_a_while() {
     let scene = Job::empty("filled-disk", &[]);
-    let disk = Disk::mount(&scene.folder, "size=64k");
+    let disk = Disk::mount(&scene.folder, "size=64k").unwrap();
     let job = too_big_for(&disk, "filled");
     let mut running = job.start_to_end();
     running.until_said("no space left while writing state/");
-    disk.remount("size=8m");
+    disk.remount("size=8m").unwrap();
     running.must_end_well();
     job.must_be_exact();
 }

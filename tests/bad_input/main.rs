@@ -8,7 +8,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests measure time by themselves")]
 
 mod job;
-mod disk;
 mod surroundings;
 mod records;
 mod checkpoints;

@@ -44,7 +44,7 @@ pub(crate) fn bin_dir() -> PathBuf {
     from_environment("TIDEGATE_BIN_DIR").into()
 }
 
-fn from_environment(name: &str) -> String {
+pub(crate) fn from_environment(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `make test`, see docs/testing.md"))
 }
 

@@ -6,6 +6,7 @@
 //!
 //! - What goes in: [`clicks`], [`orders`], written to a topic by [`feed`], or by [`steady`] in the background.
 //! - What came out: [`reader`] reads it, [`watcher`] follows it, [`oracle`] judges it, [`rest`] looks at what the broker holds afterwards.
+//! - What hurts: [`proxy`] before a server, a small [`disk`].
 //! - Around it: [`topics`], [`offsets`], [`process`] for the `/proc` side of a measurement, [`program`] for the programs
 //!   under test.
 
@@ -25,6 +26,8 @@ pub mod oracle;
 pub mod rest;
 pub mod process;
 pub mod program;
+pub mod disk;
+pub mod proxy;
 pub mod statistics;
 pub mod numbers;
 pub mod interval;

@@ -26,6 +26,7 @@ pub(super) fn environment() -> Variables {
 pub(super) fn command(declared: &[Declared]) -> clap::Command {
     let mut command = clap::Command::new("tidegate")
         .version(env!("CARGO_PKG_VERSION"))
+        .args_override_self(true)
         .about("Runs one job. Settings come from a file, TIDEGATE__SECTION__KEY in the environment, and flags; the later wins")
         .arg(Arg::new("config").long("config").value_name("FILE").help("A file of settings, as config/tidegate.toml shows"))
         .arg(
@@ -34,6 +35,13 @@ pub(super) fn command(declared: &[Declared]) -> clap::Command {
                 .value_name("NAME=VALUE")
                 .action(ArgAction::Append)
                 .help("A librdkafka property for all clients, such as security.protocol=sasl_ssl; may be repeated"),
+        )
+        .arg(
+            Arg::new("storage-property")
+                .long("storage-property")
+                .value_name("NAME=VALUE")
+                .action(ArgAction::Append)
+                .help("A property of the store of checkpoints, such as s3.endpoint=http://127.0.0.1:7070; may be repeated [checkpoint.storage_properties]"),
         );
     for setting in declared {
         let arg =
@@ -84,12 +92,13 @@ pub(super) fn merge(
             flags.push((setting.key.to_owned(), value.clone()));
         }
     }
-    for property in matches.get_many::<String>("property").into_iter().flatten() {
-        match property.split_once('=') {
-            Some((name, value)) => {
-                flags.push((format!("kafka.properties.{}", name.trim()), value.to_owned()))
+    let tables = [("property", "kafka.properties"), ("storage-property", "checkpoint.storage_properties")];
+    for (flag, table) in tables {
+        for property in matches.get_many::<String>(flag).into_iter().flatten() {
+            match property.split_once('=') {
+                Some((name, value)) => flags.push((format!("{table}.{}", name.trim()), value.to_owned())),
+                None => problems.push(format!("--{flag}: expected NAME=VALUE")),
             }
-            None => problems.push("--property: expected NAME=VALUE".to_owned()),
         }
     }
     for (key, value) in flags {

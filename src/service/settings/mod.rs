@@ -10,7 +10,7 @@ use super::kafka::{Property, properties_file};
 use crate::api::{Connection, Delivery, JobOptions, Start};
 use crate::host::metrics::Metrics;
 use crate::model::{Failure, JobId};
-use crate::{checkpoint, runtime};
+use crate::{checkpoint, runtime, storage};
 use layers::Variables;
 pub(super) use reading::duration;
 use reading::{Reading, number};
@@ -30,6 +30,8 @@ pub struct Settings {
     pub sink: SinkSettings,
     /// `[checkpoint]`: where checkpoints are kept, such as `file:///var/lib/tidegate`.
     pub storage: String,
+    /// `[checkpoint.storage_properties]`: how that store is reached and how hard it is tried.
+    pub storage_properties: storage::Options,
     /// `[checkpoint]`: when they are taken and what is tolerated.
     pub checkpoint: checkpoint::Settings,
     /// `[savepoint]`
@@ -257,9 +259,14 @@ impl Settings {
         from.text(
             "checkpoint.storage",
             "checkpoints",
-            "Where checkpoints are kept, such as file:///var/lib/tidegate",
+            "Where checkpoints are kept, such as file:///var/lib/tidegate, s3://bucket/prefix or hdfs://host:port/folder",
             &mut self.storage,
         );
+        for (name, value) in from.all_below("checkpoint.storage_properties") {
+            if let Err(e) = self.storage_properties.set(&name, &value) {
+                from.problems.push(format!("checkpoint.storage_properties.{name}: {e}"));
+            }
+        }
         let checkpoint = &mut self.checkpoint;
         from.duration(
             "checkpoint.interval",
@@ -448,6 +455,8 @@ impl Settings {
         }
         let problems = self.checkpoint.problems();
         reading.problems.extend(problems.into_iter().map(|p| format!("checkpoint: {p}")));
+        let problems = self.storage_properties.problems();
+        reading.problems.extend(problems.into_iter().map(|p| format!("checkpoint.storage_properties: {p}")));
         if let Err(e) = tracing_subscriber::EnvFilter::try_new(&self.log.level) {
             reading.problems.push(format!("log.level: {e}"));
         }
@@ -475,6 +484,7 @@ impl Settings {
         options.claim = self.savepoint.claim;
         options.allow_unclaimed_state = self.savepoint.allow_unclaimed_state;
         options.channel_capacity = self.job.channel_capacity;
+        options.storage = self.storage_properties.clone();
         options.checkpoint = self.checkpoint.clone();
         options.restart = self.restart.clone();
         options.metrics = metrics;

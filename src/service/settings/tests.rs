@@ -122,6 +122,34 @@ fn the_reference_file_has_every_setting_with_its_default() {
     for declared in &reading.declared {
         assert!(named.contains(declared.key), "config/tidegate.toml does not name {}", declared.key);
     }
+    for property in storage::Options::names() {
+        let key = format!("checkpoint.storage_properties.{property}");
+        assert!(named.contains(&key), "config/tidegate.toml does not name {key}");
+    }
+}
+
+#[test]
+fn properties_of_the_store_come_from_every_layer() {
+    let file =
+        file("[checkpoint.storage_properties]\ntimeout_ms = 5000\ns3.path_style = true\ns3.region = 'a'");
+    let path = file.path().to_str().unwrap();
+    let variables = [("TIDEGATE__CHECKPOINT__STORAGE_PROPERTIES__S3__REGION", "b")];
+    let flags = ["--config", path, "--storage-property", "s3.endpoint=http://127.0.0.1:1/a=b"];
+    let found = load(&flags, &variables).unwrap().storage_properties;
+    assert_eq!((found.timeout_ms, found.s3.path_style), (5000, Some(true)));
+    assert_eq!(found.s3.region.as_deref(), Some("b"));
+    assert_eq!(found.s3.endpoint.as_deref(), Some("http://127.0.0.1:1/a=b"));
+    let wrong = ["--storage-property", "s3.regoin=a", "--storage-property", "parallelism=0"];
+    let problems = load(&wrong, &[]).unwrap_err();
+    let expected = [
+        "checkpoint.storage_properties.s3.regoin: there is no storage property s3.regoin; did you mean s3.region?",
+        "checkpoint.storage_properties: storage property parallelism must be 1 to 1024, found 0",
+    ];
+    assert_eq!(problems, expected);
+    assert_eq!(
+        load(&["--storage-property", "a"], &[]).unwrap_err(),
+        ["--storage-property: expected NAME=VALUE"]
+    );
 }
 
 #[test]

@@ -162,7 +162,10 @@ fn take_over(
 
 /// The job's sequence and its newest manifest, if there is any.
 fn newest(target: &Target) -> Result<Option<(Sequence, Manifest)>, Failure> {
-    let Some(sequence) = Sequence::existing(&target.checkpoints, &target.job)? else { return Ok(None) };
+    let Some(sequence) = Sequence::existing(&target.checkpoints, &target.job, &target.store.options())?
+    else {
+        return Ok(None);
+    };
     Ok(sequence.newest()?.map(|newest| (sequence, newest)))
 }
 

@@ -138,7 +138,10 @@ pub(super) fn run(list: &List) -> Result<(), Failure> {
         let mut jobs: BTreeSet<JobId> = known.iter().filter_map(|k| k.owner.job_name()).collect();
         jobs.extend(list.job.clone());
         for job in jobs {
-            let newest = Sequence::existing(location, &job)?.map(|s| s.newest()).transpose()?.flatten();
+            let newest = Sequence::existing(location, &job, &list.store.options())?
+                .map(|s| s.newest())
+                .transpose()?
+                .flatten();
             let Some(manifest) = newest else {
                 eprintln!("job {job} has no checkpoint below {location}");
                 continue;

@@ -14,6 +14,7 @@ mod end;
 
 use super::KafkaArguments;
 use super::output::Format;
+use super::store::StoreArguments;
 use crate::model::{Failure, JobId};
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub(super) struct List {
     /// Where the jobs keep checkpoints; tells which transactions are listed by the newest one
     #[arg(long, value_name = "URI")]
     checkpoints: Option<String>,
+    #[command(flatten)]
+    store: StoreArguments,
     /// table or json
     #[arg(short, long, value_enum, default_value_t, hide_possible_values = true)]
     output: Format,
@@ -55,6 +58,8 @@ pub(super) struct Target {
     /// Where it kept its checkpoints, such as file:///var/lib/tidegate
     #[arg(long, value_name = "URI")]
     checkpoints: String,
+    #[command(flatten)]
+    store: StoreArguments,
     /// Do not look whether the job still runs; if it does, it is fenced and ends
     #[arg(long)]
     force: bool,
