@@ -175,7 +175,8 @@ impl World {
             Move::Savepoint(at, stop) => {
                 self.savepoints += 1;
                 let request = SavepointRequest(self.savepoints);
-                self.step(at, Event::SavepointRequested { request, stop });
+                let kind = if stop { BarrierKind::Last } else { BarrierKind::Periodic };
+                self.step(at, Event::SavepointRequested { request, kind });
             }
             Move::Acknowledge(at, checkpoint, task) => {
                 let Some(owner) = &mut self.owners[at] else { return };
@@ -346,14 +347,14 @@ impl World {
                     files: parts.iter().map(|task| file_of(generation, checkpoint.0, *task)).collect(),
                     listed: owner.owing[&checkpoint.0].1.clone(),
                 };
-                let in_sequence = !savepoint || kind == BarrierKind::Last;
+                let in_sequence = !savepoint || kind.is_last();
                 owner.publishing = Some(Publishing { truth, in_sequence, written: None });
             }
             Action::Complete { checkpoint, kind, savepoint } => {
                 let (_, listed) = owner.owing.remove(&checkpoint.0).unwrap_or_default();
                 owner.kinds.remove(&checkpoint.0);
-                owner.ended |= kind == BarrierKind::Last;
-                if savepoint.is_some() && kind != BarrierKind::Last {
+                owner.ended |= kind.is_last();
+                if savepoint.is_some() && !kind.is_last() {
                     return;
                 }
                 owner.pending.retain(|transaction| !listed.contains(transaction));

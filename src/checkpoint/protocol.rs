@@ -75,12 +75,12 @@ pub enum Event {
     },
     /// The job shall end with a checkpoint: it was told to, or every source is at its end.
     EndRequested,
-    /// A savepoint shall be taken; with `stop` it is the job's last checkpoint too, unless it fails.
+    /// A savepoint shall be taken; one of a last kind is the job's last checkpoint too, unless it fails.
     SavepointRequested {
         /// Which.
         request: SavepointRequest,
-        /// Whether the job shall end with it.
-        stop: bool,
+        /// What shall follow it.
+        kind: BarrierKind,
     },
 }
 
@@ -178,8 +178,8 @@ pub struct Protocol {
     pending: BTreeMap<CheckpointId, Pending>,
     failures_in_a_row: u32,
     end_requested: bool,
-    /// A savepoint that is not yet triggered, and whether the job ends with it.
-    savepoint_requested: Option<(SavepointRequest, bool)>,
+    /// A savepoint that is not yet triggered, and what shall follow it.
+    savepoint_requested: Option<(SavepointRequest, BarrierKind)>,
     ended: bool,
 }
 
@@ -236,10 +236,10 @@ impl Protocol {
                 self.end_requested = true;
                 self.next_trigger = now;
             }
-            Event::SavepointRequested { request, stop } => {
+            Event::SavepointRequested { request, kind } => {
                 let busy = self.savepoint_requested.is_some()
                     || self.pending.values().any(|p| p.savepoint.is_some());
-                let ending = self.ended || self.pending.values().any(|p| p.kind == BarrierKind::Last);
+                let ending = self.ended || self.pending.values().any(|p| p.kind.is_last());
                 match (busy, ending) {
                     (true, _) => {
                         let reason = "another savepoint is being taken; ask again when it is done";
@@ -249,7 +249,7 @@ impl Protocol {
                         let reason = "the job is ending";
                         actions.push(Action::RefuseSavepoint { request, reason });
                     }
-                    _ => self.savepoint_requested = Some((request, stop)),
+                    _ => self.savepoint_requested = Some((request, kind)),
                 }
             }
             Event::Acknowledged { attempt, checkpoint, task } => {
@@ -298,7 +298,7 @@ impl Protocol {
         self.must_be_publishing(checkpoint);
         let pending = self.pending.remove(&checkpoint).expect("what is being published is pending");
         let Pending { kind, savepoint, .. } = pending;
-        let is_checkpoint = savepoint.is_none() || kind == BarrierKind::Last;
+        let is_checkpoint = savepoint.is_none() || kind.is_last();
         if is_checkpoint {
             self.failures_in_a_row = 0;
             self.reserved = CheckpointId(self.reserved.0.max(checkpoint.0 + 1 + RESERVE));
@@ -313,7 +313,7 @@ impl Protocol {
             let subsumed: BTreeMap<CheckpointId, Pending> = older;
             actions.extend(subsumed.into_keys().map(|checkpoint| Action::Subsume { checkpoint }));
         }
-        if kind == BarrierKind::Last {
+        if kind.is_last() {
             self.ended = true;
             let late: Vec<CheckpointId> = self.pending.keys().copied().collect();
             for savepoint in late {
@@ -382,15 +382,14 @@ impl Protocol {
     fn has_room(&self) -> bool {
         !self.ended
             && self.pending.len() < self.settings.maximum_concurrent as usize
-            && self.pending.values().all(|p| p.kind != BarrierKind::Last)
+            && self.pending.values().all(|p| !p.kind.is_last())
     }
 
     fn trigger(&mut self, now: Instant, actions: &mut Vec<Action>) {
         while self.has_room() {
             // Somebody waits for a savepoint: it does not wait for the interval.
             let (kind, savepoint) = match self.savepoint_requested.take() {
-                Some((request, true)) => (BarrierKind::Last, Some(request)),
-                Some((request, false)) => (BarrierKind::Periodic, Some(request)),
+                Some((request, kind)) => (kind, Some(request)),
                 None if now < self.next_trigger => return,
                 None if self.end_requested => (BarrierKind::Last, None),
                 None => (BarrierKind::Periodic, None),

@@ -183,7 +183,7 @@ fn a_savepoint_is_taken_at_once_and_subsumes_nothing() {
     let mut p = concurrent(t0);
     p.step(Event::Tick, t0 + SECOND);
     let now = t0 + SECOND;
-    let asked = p.step(Event::SavepointRequested { request: REQUEST, stop: false }, now);
+    let asked = p.step(Event::SavepointRequested { request: REQUEST, kind: BarrierKind::Periodic }, now);
     let (eight, kind, savepoint) = (CheckpointId(8), BarrierKind::Periodic, Some(REQUEST));
     assert_eq!(asked, [Action::Trigger { checkpoint: eight, kind, savepoint }]);
     ack_all(&mut p, 8, now);
@@ -199,7 +199,7 @@ fn a_savepoint_that_fails_counts_for_nothing_and_lets_the_job_run_on() {
     for n in 0..5 {
         let request = SavepointRequest(n);
         let checkpoint = CheckpointId(7 + n);
-        p.step(Event::SavepointRequested { request, stop: true }, t0);
+        p.step(Event::SavepointRequested { request, kind: BarrierKind::Last }, t0);
         let (attempt, reason) = (Attempt(1), "disk full".to_owned());
         let actions = p.step(Event::Declined { attempt, checkpoint, task: A, reason }, t0);
         assert!(matches!(&actions[..], [Action::GiveUp { savepoint: Some(r), .. }] if *r == request));

@@ -211,7 +211,7 @@ impl Settings {
     /// what is in flight before it must be processed: it is always aligned.
     pub fn alignment(&self, kind: BarrierKind) -> Alignment {
         match (kind, self.mode) {
-            (BarrierKind::Last, _) => Alignment::Aligned,
+            (BarrierKind::Last | BarrierKind::Drain, _) => Alignment::Aligned,
             (BarrierKind::Periodic, Mode::AtLeastOnce) => Alignment::AtLeastOnce,
             (BarrierKind::Periodic, Mode::ExactlyOnce) if !self.unaligned => Alignment::Aligned,
             _ if self.aligned_timeout.is_zero() => Alignment::Unaligned,

@@ -140,6 +140,12 @@ pub trait InputTask: Send {
     /// The chain's.
     fn step(&mut self, wait: Duration) -> Result<Step, Failure>;
 
+    /// See [`crate::operator::Stage::drain`].
+    ///
+    /// # Errors
+    /// As there.
+    fn drain(&mut self) -> Result<(), Failure>;
+
     /// Freezes the chain.
     ///
     /// # Errors

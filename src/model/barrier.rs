@@ -9,6 +9,15 @@ pub enum BarrierKind {
     Periodic,
     /// Nothing, unless the checkpoint fails: sources stand still until the job says how it ended.
     Last,
+    /// As with [`BarrierKind::Last`], and the input is over: before it, every operator emits what it kept back.
+    Drain,
+}
+
+impl BarrierKind {
+    /// Whether the job ends with the checkpoint, if that is complete.
+    pub const fn is_last(self) -> bool {
+        matches!(self, Self::Last | Self::Drain)
+    }
 }
 
 /// How a task with several inputs treats a barrier that has not come on all of them.

@@ -11,7 +11,7 @@ use super::{
     AnyStage, BuildContext, Context, Emitter, Frozen, FrozenPart, KeyGroups, KeySelector, KeyedContext,
     OpenContext, Outputs, Side, Signal, Stage, StageFactory, UserError,
 };
-use crate::model::{Barrier, Failure, KeyGroupRange, Record};
+use crate::model::{Barrier, Failure, KeyGroupRange, Origin, Record};
 use crate::state::{KeyedState, WriteRight};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,6 +85,16 @@ pub trait BroadcastProcessFunction<In, B>: Clone + Send + 'static {
         out: &mut Emitter<'_, Self::Out>,
     ) -> Result<(), UserError>;
 
+    /// Called when the input is over, before the job's last checkpoint: when all sources are at their ends, and at a stop
+    /// that drains. Emits what was kept back; what is emitted has no event time of its own, see [`Emitter::emit_at`].
+    /// Called once more if that checkpoint fails, so what was emitted must be forgotten.
+    ///
+    /// # Errors
+    /// Fails the task.
+    fn end_of_input(&mut self, _out: &mut Emitter<'_, Self::Out>) -> Result<(), UserError> {
+        Ok(())
+    }
+
     /// Called once at an orderly end.
     ///
     /// # Errors
@@ -128,6 +138,16 @@ pub trait KeyedBroadcastProcessFunction<In, B>: Clone + Send + 'static {
         context: &BroadcastContext<'_>,
         out: &mut Emitter<'_, Self::Out>,
     ) -> Result<(), UserError>;
+
+    /// Called when the input is over, before the job's last checkpoint: when all sources are at their ends, and at a stop
+    /// that drains. Emits what was kept back; what is emitted has no event time of its own, see [`Emitter::emit_at`].
+    /// Called once more if that checkpoint fails, so what was emitted must be forgotten.
+    ///
+    /// # Errors
+    /// Fails the task.
+    fn end_of_input(&mut self, _out: &mut Emitter<'_, Self::Out>) -> Result<(), UserError> {
+        Ok(())
+    }
 
     /// Called once at an orderly end.
     ///
@@ -174,6 +194,7 @@ trait Sides<In, B>: Send {
         out: &mut Emitter<'_, Self::Out>,
     ) -> Result<(), UserError>;
     fn keyed(&mut self) -> Option<&mut KeyedState>;
+    fn end_of_input(&mut self, out: &mut Emitter<'_, Self::Out>) -> Result<(), UserError>;
     fn close(&mut self) -> Result<(), UserError>;
 }
 
@@ -202,6 +223,9 @@ impl<In, B, F: BroadcastProcessFunction<In, B>> Sides<In, B> for Plain<F> {
     }
     fn keyed(&mut self) -> Option<&mut KeyedState> {
         None
+    }
+    fn end_of_input(&mut self, out: &mut Emitter<'_, F::Out>) -> Result<(), UserError> {
+        self.0.end_of_input(out)
     }
     fn close(&mut self) -> Result<(), UserError> {
         self.0.close()
@@ -239,6 +263,10 @@ impl<In, B, F: KeyedBroadcastProcessFunction<In, B>> Sides<In, B> for ByKey<In, 
     }
     fn keyed(&mut self) -> Option<&mut KeyedState> {
         Some(&mut self.state)
+    }
+    fn end_of_input(&mut self, out: &mut Emitter<'_, F::Out>) -> Result<(), UserError> {
+        self.state.clear_key();
+        self.function.end_of_input(out)
     }
     fn close(&mut self) -> Result<(), UserError> {
         self.state.clear_key();
@@ -348,6 +376,16 @@ impl<In: Send, B: Send, S: Sides<In, B>> Stage<Side<In, B>> for TwoInputs<In, B,
 
     fn end_of_batch(&mut self) -> Result<(), Failure> {
         self.next.end_of_batch()
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        let mut out = Emitter::new(&mut *self.next, Record::<()>::NO_TIMESTAMP, Origin::NONE);
+        let place = self.context.info.place();
+        self.sides
+            .end_of_input(&mut out)
+            .map_err(|e| user_failure(&e, &format!("{place} at the end of its input")))?;
+        out.result()?;
+        self.next.drain()
     }
 
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {

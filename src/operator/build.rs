@@ -140,6 +140,12 @@ pub trait SourceTask: Send {
     /// The chain's.
     fn idle(&mut self) -> Result<(), Failure>;
 
+    /// See [`Stage::drain`].
+    ///
+    /// # Errors
+    /// As there.
+    fn drain(&mut self) -> Result<(), Failure>;
+
     /// Freezes positions and chain.
     ///
     /// # Errors

@@ -41,6 +41,10 @@ impl<T> Stage<T> for Counting<T> {
         self.stage.end_of_batch()
     }
 
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.stage.drain()
+    }
+
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
         self.tell();
         self.stage.freeze(barrier, frozen)

@@ -6,7 +6,7 @@ use super::{
     AnyStage, BuildContext, Context, Emitter, Frozen, FrozenPart, OpenContext, Signal, Stage, StageFactory,
 };
 use super::{KeyGroups, Outputs, UserError};
-use crate::model::{Barrier, Failure, Key, KeyGroupRange, Record};
+use crate::model::{Barrier, Failure, Key, KeyGroupRange, Origin, Record};
 use crate::state::KeyedState;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,6 +34,16 @@ pub trait KeyedProcessFunction<In>: Clone + Send + 'static {
         context: &mut KeyedContext<'_>,
         out: &mut Emitter<'_, Self::Out>,
     ) -> Result<(), UserError>;
+
+    /// Called when the input is over, before the job's last checkpoint: when all sources are at their ends, and at a stop
+    /// that drains. Emits what was kept back; what is emitted has no event time of its own, see [`Emitter::emit_at`].
+    /// Called once more if that checkpoint fails, so what was emitted must be forgotten.
+    ///
+    /// # Errors
+    /// Fails the task.
+    fn end_of_input(&mut self, _out: &mut Emitter<'_, Self::Out>) -> Result<(), UserError> {
+        Ok(())
+    }
 
     /// Called once at an orderly end.
     ///
@@ -136,6 +146,17 @@ impl<In: Send, F: KeyedProcessFunction<In>> Stage<In> for Keyed<In, F> {
 
     fn end_of_batch(&mut self) -> Result<(), Failure> {
         self.next.end_of_batch()
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.state.clear_key();
+        let mut out = Emitter::new(&mut *self.next, Record::<()>::NO_TIMESTAMP, Origin::NONE);
+        let place = self.context.info.place();
+        self.function
+            .end_of_input(&mut out)
+            .map_err(|e| user_failure(&e, &format!("{place} at the end of its input")))?;
+        out.result()?;
+        self.next.drain()
     }
 
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {

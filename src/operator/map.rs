@@ -48,6 +48,10 @@ impl<T: Send + 'static, U: 'static> Stage<T> for Applied<T, U> {
         self.next.end_of_batch()
     }
 
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.next.drain()
+    }
+
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
         self.next.freeze(barrier, frozen)
     }

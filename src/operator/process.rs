@@ -4,7 +4,7 @@ use super::opening::OwnState;
 use super::{
     AnyStage, BuildContext, Context, Emitter, Frozen, OpenContext, Outputs, Signal, Stage, StageFactory,
 };
-use crate::model::{Advice, Barrier, Failure, Record};
+use crate::model::{Advice, Barrier, Failure, Origin, Record};
 use crate::state;
 use std::sync::{Mutex, PoisonError};
 
@@ -34,6 +34,16 @@ pub trait ProcessFunction<In>: Clone + Send + 'static {
         context: &Context<'_>,
         out: &mut Emitter<'_, Self::Out>,
     ) -> Result<(), UserError>;
+
+    /// Called when the input is over, before the job's last checkpoint: when all sources are at their ends, and at a stop
+    /// that drains. Emits what was kept back; what is emitted has no event time of its own, see [`Emitter::emit_at`].
+    /// Called once more if that checkpoint fails, so what was emitted must be forgotten.
+    ///
+    /// # Errors
+    /// Fails the task.
+    fn end_of_input(&mut self, _out: &mut Emitter<'_, Self::Out>) -> Result<(), UserError> {
+        Ok(())
+    }
 
     /// Called once at an orderly end.
     ///
@@ -102,6 +112,16 @@ impl<In: Send, F: ProcessFunction<In>> Stage<In> for Process<In, F> {
 
     fn end_of_batch(&mut self) -> Result<(), Failure> {
         self.next.end_of_batch()
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        let mut out = Emitter::new(&mut *self.next, Record::<()>::NO_TIMESTAMP, Origin::NONE);
+        let place = self.context.info.place();
+        self.function
+            .end_of_input(&mut out)
+            .map_err(|e| user_failure(&e, &format!("{place} at the end of its input")))?;
+        out.result()?;
+        self.next.drain()
     }
 
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {

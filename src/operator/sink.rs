@@ -74,6 +74,10 @@ impl<T: Send> Stage<T> for Sink<T> {
         self.place(flushed)
     }
 
+    fn drain(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
         let prepared = self.writer.prepare(barrier.checkpoint);
         frozen.push((self.context.info.uid.clone(), FrozenPart::Sink(self.place(prepared)?)));

@@ -71,6 +71,11 @@ impl<T: Send> SourceTask for Head<T> {
         self.chain.dead_letters.end_of_batch()
     }
 
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.chain.records.drain()?;
+        self.chain.dead_letters.drain()
+    }
+
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
         let splits = self.reader.freeze().map_err(|e| e.at(self.context.info.place()))?;
         frozen.push((self.context.info.uid.clone(), FrozenPart::Splits(splits)));

@@ -51,6 +51,13 @@ pub trait Stage<T>: Send {
     /// As [`Stage::process`].
     fn end_of_batch(&mut self) -> Result<(), Failure>;
 
+    /// The input is over: what was kept back is emitted. Comes before the last barrier, and again before the next one if
+    /// that checkpoint fails.
+    ///
+    /// # Errors
+    /// As [`Stage::process`].
+    fn drain(&mut self) -> Result<(), Failure>;
+
     /// Freezes this and all stages behind for the barrier.
     ///
     /// # Errors
@@ -98,6 +105,10 @@ impl<T: Clone + Send> Stage<T> for Tee<T> {
 
     fn end_of_batch(&mut self) -> Result<(), Failure> {
         self.stages.iter_mut().try_for_each(|s| s.end_of_batch())
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.stages.iter_mut().try_for_each(|s| s.drain())
     }
 
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {

@@ -168,9 +168,9 @@ impl<'a> Driver<'a> {
             if self.savepoint.is_none()
                 && let Some(order) = self.setup.stop.desk().take()
             {
-                let (request, stop) = (order.request, order.stop);
+                let (request, kind) = (order.request, order.kind);
                 self.savepoint = Some(order);
-                self.step(checkpoint::Event::SavepointRequested { request, stop })?;
+                self.step(checkpoint::Event::SavepointRequested { request, kind })?;
             }
             match self.events.recv_timeout(self.protocol.next_wake(clock::now()).min(LOOK)) {
                 Ok(event) if event.attempt != self.attempt => self.meters.refused.inc(),
@@ -294,7 +294,8 @@ impl<'a> Driver<'a> {
     fn carry_out(&mut self, action: Action) -> Result<(), Failure> {
         match action {
             Action::Trigger { checkpoint, kind, savepoint } => {
-                let finishing = kind == BarrierKind::Last && self.at_end == self.started.sources;
+                let finishing = kind.is_last() && self.at_end == self.started.sources;
+                let kind = if finishing { BarrierKind::Drain } else { kind };
                 let (triggered_at, by_task) = (clock::now(), BTreeMap::new());
                 self.parts.insert(checkpoint, Parts { triggered_at, finishing, savepoint, by_task });
                 let alignment = match savepoint {
@@ -309,7 +310,7 @@ impl<'a> Driver<'a> {
                 let parts = self.parts.remove(&checkpoint).expect("what was triggered has its parts");
                 let triggered_at = parts.triggered_at;
                 let order = self.savepoint.as_ref().filter(|order| Some(order.request) == parts.savepoint);
-                let in_sequence = order.is_none_or(|order| order.stop);
+                let in_sequence = order.is_none_or(|order| order.kind.is_last());
                 let savepoint = order.map(|order| order.target.clone());
                 let manifest = self.assemble_manifest(checkpoint, parts);
                 let left = check_deadlines(&manifest, self.setup.options.checkpoint.restart_budget)?;
@@ -346,7 +347,7 @@ impl<'a> Driver<'a> {
                         );
                     }
                 }
-                if kind == BarrierKind::Last {
+                if kind.is_last() {
                     self.command(Command::Resume)?;
                 }
             }
@@ -482,7 +483,7 @@ impl<'a> Driver<'a> {
         if let Some(cleaner) = &self.cleaner {
             cleaner.superseded(deletions);
         }
-        if kind == BarrierKind::Last {
+        if kind.is_last() {
             self.ending = Ending::Committing(missing);
             self.finish_if_committed()?;
         }

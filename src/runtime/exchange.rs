@@ -198,6 +198,10 @@ impl<T: Clone + Send> Stage<T> for Output<T> {
         self.lanes.iter_mut().try_for_each(|lane| lane.flush(|| urgency.is_due()))
     }
 
+    fn drain(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     fn freeze(&mut self, _barrier: Barrier, _frozen: &mut Frozen) -> Result<(), Failure> {
         Ok(())
     }

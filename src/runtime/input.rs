@@ -226,6 +226,10 @@ impl<T: Clone + Send + 'static> InputTask for Input<T> {
         Ok(self.steps.pop_front().unwrap_or(Step::Goes))
     }
 
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.stage.drain()
+    }
+
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
         if matches!(barrier.alignment, Alignment::AlignedFor(_) | Alignment::Unaligned) {
             // Every subtask of the operator has a part of the checkpoint, whether or not it has anything in flight.

@@ -96,6 +96,10 @@ impl Stage<i64> for Recorder {
     fn end_of_batch(&mut self) -> Result<(), Failure> {
         Ok(())
     }
+    fn drain(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     fn freeze(&mut self, _: Barrier, _: &mut Frozen) -> Result<(), Failure> {
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::checkpoint::{Claims, Sequence, Settings};
 use crate::graph::{Graph, NodeId, Plan};
 use crate::host::metrics::Metrics;
 use crate::host::{clock, random};
-use crate::model::{Attempt, Failure, JobId};
+use crate::model::{Attempt, BarrierKind, Failure, JobId};
 use crate::storage::{self, Storage};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -132,12 +132,18 @@ impl StopHandle {
     /// Asks for a savepoint in a new folder below `target`, a URI or an absolute path; the job runs on. Gives the number
     /// for [`StopHandle::savepoint_status`].
     pub fn savepoint(&self, target: &str) -> u64 {
-        self.0.desk.order(target, false)
+        self.0.desk.order(target, BarrierKind::Periodic)
     }
 
     /// As [`StopHandle::savepoint`], and the job ends with it, as with [`StopHandle::stop`]. If it fails, the job runs on.
     pub fn stop_with_savepoint(&self, target: &str) -> u64 {
-        self.0.desk.order(target, true)
+        self.0.desk.order(target, BarrierKind::Last)
+    }
+
+    /// As [`StopHandle::stop_with_savepoint`], and every operator emits before what it kept back, as if the input were
+    /// over. A later start goes on with the input, and with operators that have given out what they had.
+    pub fn drain_with_savepoint(&self, target: &str) -> u64 {
+        self.0.desk.order(target, BarrierKind::Drain)
     }
 
     /// How the savepoint of this number stands; `None` if it was never asked for, or long ago.

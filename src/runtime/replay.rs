@@ -134,6 +134,13 @@ impl<T: Clone + Send + 'static> Stage<T> for Replay<T> {
         self.next.end_of_batch()
     }
 
+    fn drain(&mut self) -> Result<(), Failure> {
+        while !self.left.is_empty() {
+            self.replay(PIECE)?;
+        }
+        self.next.drain()
+    }
+
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
         let rest = self.left.iter().filter(|left| !left.records.is_empty()).map(|left| {
             let records: Vec<Record<T>> = left.records.iter().cloned().collect();

@@ -1,6 +1,7 @@
 //! Savepoints that somebody has asked a running job for, each with a number by which he learns how it ended.
 
 use crate::checkpoint::SavepointRequest;
+use crate::model::BarrierKind;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -32,7 +33,8 @@ pub(super) struct Order {
     pub(super) request: SavepointRequest,
     /// The folder below which its own is made.
     pub(super) target: String,
-    pub(super) stop: bool,
+    /// What follows it.
+    pub(super) kind: BarrierKind,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +53,7 @@ impl Desk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn order(&self, target: &str, stop: bool) -> u64 {
+    pub(super) fn order(&self, target: &str, kind: BarrierKind) -> u64 {
         let mut inner = self.lock();
         inner.last += 1;
         let request = SavepointRequest(inner.last);
@@ -59,7 +61,7 @@ impl Desk {
             inner.statuses.pop_first();
         }
         let status = if inner.waiting.len() < KEPT {
-            inner.waiting.push(Order { request, target: target.to_owned(), stop });
+            inner.waiting.push(Order { request, target: target.to_owned(), kind });
             SavepointStatus::Waiting
         } else {
             SavepointStatus::Failed { reason: format!("{KEPT} savepoints are waiting already") }
@@ -119,11 +121,11 @@ mod tests {
     #[test]
     fn every_order_has_an_answer_in_the_end() {
         let desk = Desk::default();
-        let (first, second) = (desk.order("a", false), desk.order("b", true));
+        let (first, second) = (desk.order("a", BarrierKind::Periodic), desk.order("b", BarrierKind::Last));
         let order = desk.take().unwrap();
         assert_eq!(
-            (order.request.0, order.stop, desk.status(first)),
-            (first, false, Some(SavepointStatus::Running))
+            (order.request.0, order.kind, desk.status(first)),
+            (first, BarrierKind::Periodic, Some(SavepointStatus::Running))
         );
         desk.done(order.request, "file:///a/savepoint-1".into());
         desk.close("the job has ended");

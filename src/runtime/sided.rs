@@ -72,6 +72,10 @@ impl<T, E> Stage<T> for Sided<T, E> {
         self.next.end_of_batch()
     }
 
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.next.drain()
+    }
+
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
         self.next.freeze(barrier, frozen)
     }

@@ -81,6 +81,9 @@ pub(super) fn run_source(
                 while !backlog.is_empty() && !may_overtake(barrier, urgency) && !here.is_cancelled() {
                     source.idle()?;
                 }
+                if barrier.kind == BarrierKind::Drain {
+                    source.drain()?;
+                }
                 let mut frozen = Frozen::new();
                 source.freeze(barrier, &mut frozen)?;
                 let alignment = match barrier.alignment {
@@ -90,7 +93,7 @@ pub(super) fn run_source(
                 source.forward(Signal::Barrier(Barrier { alignment, ..barrier }))?;
                 urgency.clear();
                 here.submit(barrier, frozen);
-                paused = barrier.kind == BarrierKind::Last;
+                paused = barrier.kind.is_last();
             }
             Some(Command::Resume) => paused = false,
             Some(Command::Finish) => {
@@ -128,6 +131,9 @@ pub(super) fn run_input(here: &Surroundings, mut task: Box<dyn InputTask>) -> Re
         match task.step(IDLE)? {
             Step::Goes => {}
             Step::Aligned(barrier) => {
+                if barrier.kind == BarrierKind::Drain {
+                    task.drain()?;
+                }
                 let mut frozen = Frozen::new();
                 task.freeze(barrier, &mut frozen)?;
                 task.forward(Signal::Barrier(barrier))?;

@@ -24,6 +24,9 @@ pub(super) struct Create {
     /// End the job with the savepoint
     #[arg(long)]
     stop: bool,
+    /// With --stop: operators emit before what they kept back, as if the input were over
+    #[arg(long, requires = "stop")]
+    drain: bool,
     /// How long to wait; the job goes on with the savepoint after that
     #[arg(long, default_value = "10min", value_parser = duration)]
     timeout: Duration,
@@ -53,7 +56,8 @@ pub(super) fn run(create: &Create) -> Result<(), Failure> {
         .build()
         .into();
     let base = format!("http://{}/v1", create.address);
-    let body = serde_json::json!({ "folder": create.folder, "stop": create.stop }).to_string();
+    let body = serde_json::json!({ "folder": create.folder, "stop": create.stop, "drain": create.drain })
+        .to_string();
     let begun = answer(&base, agent.post(format!("{base}/savepoint")).send(&body))?;
     let until = clock::now() + create.timeout;
     loop {

@@ -48,6 +48,8 @@ struct SavepointCommand {
     folder: Option<String>,
     /// Whether the job ends with it.
     stop: bool,
+    /// With `stop`: whether operators emit what they kept back before.
+    drain: bool,
 }
 
 /// The running server; dropped, it ends.
@@ -187,8 +189,14 @@ async fn savepoint(State(sources): State<Sources>, body: Bytes) -> Response {
         let text = "no folder for the savepoint: name it in the request, or set savepoint.folder";
         return problem(StatusCode::BAD_REQUEST, text);
     };
+    if command.drain && !command.stop {
+        return problem(
+            StatusCode::BAD_REQUEST,
+            "a drain goes only with a stop: the operators' input is over then",
+        );
+    }
     let begun = match command.stop {
-        true => sources.operations.stop_with_savepoint(&folder),
+        true => sources.operations.stop_with_savepoint(&folder, command.drain),
         false => sources.operations.savepoint(&folder),
     };
     (StatusCode::ACCEPTED, Json(begun)).into_response()

@@ -118,9 +118,13 @@ impl Operations {
         Self::add(&mut self.lock(), Kind::Savepoint, Some(number))
     }
 
-    /// Asks for a savepoint below a folder and the end with it.
-    pub(super) fn stop_with_savepoint(&self, folder: &str) -> Operation {
-        let number = self.stop.stop_with_savepoint(folder);
+    /// Asks for a savepoint below a folder and the end with it, after all operators have given out what they kept back if
+    /// it drains.
+    pub(super) fn stop_with_savepoint(&self, folder: &str, drain: bool) -> Operation {
+        let number = match drain {
+            true => self.stop.drain_with_savepoint(folder),
+            false => self.stop.stop_with_savepoint(folder),
+        };
         Self::add(&mut self.lock(), Kind::StopWithSavepoint, Some(number))
     }
 
@@ -191,7 +195,7 @@ mod tests {
     #[test]
     fn savepoints_are_as_many_as_are_asked_for() {
         let operations = Operations::of(StopHandle::default());
-        let (first, second) = (operations.savepoint("/a"), operations.stop_with_savepoint("/a"));
+        let (first, second) = (operations.savepoint("/a"), operations.stop_with_savepoint("/a", true));
         assert_ne!(first.id, second.id);
         assert_eq!(operations.get(&first.id).unwrap().state, State::Running);
         assert_eq!(serde_json::to_value(&second).unwrap()["kind"], "stop-with-savepoint");
