@@ -135,7 +135,7 @@ impl Snapshot {
     }
 
     /// Everything that is wrong with it, one text each: files that are missing or changed, key groups that no subtask or
-    /// more than one covers, a partition that stands twice.
+    /// more than one covers.
     pub fn problems(&self) -> Vec<String> {
         let damaged =
             self.manifest.files().filter_map(|file| Some(file.read(&*self.store).err()?.to_string()));
@@ -156,13 +156,6 @@ impl Snapshot {
                 if next != max.get() {
                     found.push(format!("operator {uid}: {next} of {} key groups are covered", max.get()));
                 }
-            }
-            let mut splits: Vec<&Vec<u8>> = operator.subtasks.iter().flat_map(|s| &s.splits).collect();
-            let all = splits.len();
-            splits.sort_unstable();
-            splits.dedup();
-            if splits.len() < all {
-                found.push(format!("source {uid}: {} positions stand twice", all - splits.len()));
             }
         }
         found

@@ -12,6 +12,7 @@ mod output;
 mod store;
 mod snapshots;
 mod create;
+mod contents;
 mod txn;
 mod rescale;
 mod settings;

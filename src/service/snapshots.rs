@@ -1,10 +1,9 @@
 //! `tidegate savepoint` and `tidegate checkpoint`: what a start could begin with, seen and checked from outside.
 
 use super::output::{self, Format, Row};
-use super::store::StoreArguments;
-use super::{create, rescale};
+use super::{KafkaArguments, contents, create, rescale};
 use crate::checkpoint::savepoint::{self, Snapshot};
-use crate::checkpoint::{Held, Manifest, Sequence, orphans};
+use crate::checkpoint::{Held, Sequence, orphans};
 use crate::model::{Failure, JobId};
 use crate::storage;
 use serde::Serialize;
@@ -18,8 +17,8 @@ pub(super) enum SavepointCommand {
     Create(create::Create),
     /// Show what a savepoint holds
     Inspect(Place),
-    /// Read every file of a savepoint and check it: checksums, key groups, positions
-    Verify(Place),
+    /// Read every file of a savepoint and check it: checksums, key groups, positions, with --bootstrap transactions, too
+    Verify(Check<Place>),
     /// Delete a savepoint
     Dispose(Place),
 }
@@ -31,8 +30,9 @@ pub(super) enum CheckpointCommand {
     List(Job),
     /// Show what the newest checkpoint holds
     Inspect(Job),
-    /// Read every file of the newest checkpoint and check it: checksums, key groups, positions
-    Verify(Job),
+    /// Read every file of the newest checkpoint and check it: checksums, key groups, positions, with --bootstrap
+    /// transactions, too
+    Verify(Check<Job>),
     /// Delete files that no manifest refers to and no owner of the job will
     Sweep(Sweep),
     /// What changes them
@@ -52,10 +52,13 @@ pub(super) struct Place {
     output: Format,
 }
 
-impl Place {
-    fn open(&self) -> Result<Snapshot, Failure> {
-        Ok(savepoint::open(&self.place, &self.store.options())?)
-    }
+/// What to check.
+#[derive(Debug, clap::Args)]
+pub(super) struct Check<T: clap::Args> {
+    #[command(flatten)]
+    what: T,
+    #[command(flatten)]
+    kafka: Option<KafkaArguments>,
 }
 
 /// Whose checkpoints.
@@ -72,65 +75,6 @@ pub(super) struct Job {
     /// table or json
     #[arg(short, long, value_enum, default_value_t, hide_possible_values = true)]
     output: Format,
-}
-
-/// Arguments of `sweep`.
-#[derive(Debug, clap::Args)]
-pub(super) struct Sweep {
-    #[command(flatten)]
-    job: Job,
-    /// How old a file must be that the newest owner of the job, who may be writing still, could yet need
-    #[arg(long, default_value = "1h", value_parser = age)]
-    older_than: Duration,
-}
-
-fn age(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|e| format!("{e}; expected a duration such as 90s or 1h"))
-}
-
-/// What one operator put into it.
-#[derive(Debug, Serialize)]
-struct Operator {
-    uid: String,
-    name: String,
-    subtasks: usize,
-    max_parallelism: Option<u32>,
-    files: usize,
-    bytes: u64,
-    positions: usize,
-    pending_transactions: usize,
-}
-
-impl Row for Operator {
-    const COLUMNS: &'static [&'static str] =
-        &["UID", "NAME", "SUBTASKS", "KEY GROUPS", "FILES", "BYTES", "POSITIONS", "PENDING"];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.uid.clone(),
-            self.name.clone(),
-            self.subtasks.to_string(),
-            self.max_parallelism.map_or(String::new(), |max| max.to_string()),
-            self.files.to_string(),
-            self.bytes.to_string(),
-            self.positions.to_string(),
-            self.pending_transactions.to_string(),
-        ]
-    }
-}
-
-fn operators(manifest: &Manifest) -> Vec<Operator> {
-    let row = |operator: &crate::checkpoint::OperatorSnapshot| Operator {
-        uid: operator.uid.to_string(),
-        name: operator.name.clone(),
-        subtasks: operator.subtasks.len(),
-        max_parallelism: operator.max_parallelism.map(|max| max.get()),
-        files: operator.subtasks.iter().flat_map(|s| s.files()).count(),
-        bytes: operator.subtasks.iter().flat_map(|s| s.handles()).map(|h| h.bytes()).sum(),
-        positions: operator.subtasks.iter().map(|s| s.splits.len()).sum(),
-        pending_transactions: operator.subtasks.iter().map(|s| s.committables.len()).sum(),
-    };
-    manifest.operators.iter().map(row).collect()
 }
 
 /// One manifest of a job.
@@ -167,9 +111,9 @@ impl Row for Entry {
 pub(super) fn run_savepoint(command: &SavepointCommand) -> Result<(), Failure> {
     match command {
         SavepointCommand::Create(create) => create::run(create),
-        SavepointCommand::Inspect(place) => inspect(&place.open()?, place.output),
-        SavepointCommand::Verify(place) => verify(&place.open()?),
-        SavepointCommand::Dispose(place) => Ok(place.open()?.dispose()?),
+        SavepointCommand::Inspect(place) => inspect(&savepoint::open(&place.place)?, place.output),
+        SavepointCommand::Verify(check) => verify(&savepoint::open(&check.what.place)?, check.kafka.as_ref()),
+        SavepointCommand::Dispose(place) => Ok(savepoint::open(&place.place)?.dispose()?),
     }
 }
 
@@ -181,19 +125,23 @@ pub(super) fn run_checkpoint(command: CheckpointCommand) -> Result<(), Failure> 
     match command {
         CheckpointCommand::List(job) => list(&job),
         CheckpointCommand::Inspect(job) => inspect(&newest(&job)?, job.output),
-        CheckpointCommand::Verify(job) => verify(&newest(&job)?),
-        CheckpointCommand::Sweep(command) => sweep(&command),
+        CheckpointCommand::Verify(check) => verify(&newest(&check.what)?, check.kafka.as_ref()),
+        CheckpointCommand::Sweep(job) => sweep(&job),
         CheckpointCommand::Change(command) => rescale::run(command),
     }
 }
 
 fn inspect(snapshot: &Snapshot, format: Format) -> Result<(), Failure> {
     eprintln!("{snapshot}");
-    output::print(format, &operators(&snapshot.manifest))
+    output::print(format, &contents::pieces(snapshot)?)
 }
 
-fn verify(snapshot: &Snapshot) -> Result<(), Failure> {
-    let problems = snapshot.problems();
+fn verify(snapshot: &Snapshot, kafka: Option<&KafkaArguments>) -> Result<(), Failure> {
+    let mut problems = snapshot.problems();
+    problems.extend(contents::twice_owned(snapshot));
+    if let Some(kafka) = kafka {
+        problems.extend(contents::lost(snapshot, kafka)?);
+    }
     if problems.is_empty() {
         eprintln!("{snapshot}: everything is there and whole");
         return Ok(());

@@ -22,5 +22,5 @@ pub use operator::{
     UnionState, WriteRight,
 };
 pub use regroup::Regrouped;
-pub use snapshot::FILE_TARGET_BYTES;
+pub use snapshot::{Contained, FILE_TARGET_BYTES, contents};
 pub use value::ValueState;

@@ -64,6 +64,35 @@ pub(super) fn read_file<'a>(file: &str, bytes: &'a [u8]) -> Result<(Index, &'a [
     Ok((index, &rest[..at]))
 }
 
+/// One state in a file, for whoever looks from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contained {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// The first key group that has entries.
+    pub first: KeyGroup,
+    /// The last one.
+    pub last: KeyGroup,
+    /// The size of all its entries.
+    pub bytes: u64,
+}
+
+/// The states in a file; those without entries in it are left out. `file` is what it is called in errors.
+///
+/// # Errors
+/// When it is damaged.
+pub fn contents(file: &str, bytes: &[u8]) -> Result<Vec<Contained>, Error> {
+    let (index, _) = read_file(file, bytes)?;
+    let contained = |state: StateIndex| {
+        let (first, last) = (state.groups.first()?.group, state.groups.last()?.group);
+        let bytes = state.groups.iter().map(|section| section.length).sum();
+        Some(Contained { name: state.name, kind: state.kind, first, last, bytes })
+    };
+    Ok(index.states.into_iter().filter_map(contained).collect())
+}
+
 /// Makes the files of a snapshot, one at a time.
 pub(super) struct Files {
     range: KeyGroupRange,

@@ -25,6 +25,7 @@ mod offsets;
 
 pub use decode::{Decoder, KafkaRecord, RawHeader, RawHeaders, RawMessage};
 pub use options::{Breaker, Otherwise, OutOfRange, Recreated, Start, Undecodable};
+pub use split::{Position, position_of};
 
 use super::Connection;
 use crate::connector::{OffsetCommitter, ReaderSeat, SourceControl, SourceReader};

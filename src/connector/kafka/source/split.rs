@@ -79,6 +79,26 @@ impl Split {
     }
 }
 
+/// How far a partition is read, for whoever looks at a checkpoint from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// Its topic's name.
+    pub topic: String,
+    /// Its number.
+    pub partition: i32,
+    /// The offset that is read next.
+    pub next: i64,
+}
+
+/// Reads a position out of a checkpoint.
+///
+/// # Errors
+/// When it is damaged, or of another version.
+pub fn position_of(split: &[u8]) -> Result<Position, Failure> {
+    let Split { topic, partition, next, .. } = Split::decode(split)?;
+    Ok(Position { topic, partition, next })
+}
+
 /// The subtask that reads a partition: partitions of one topic take turns, beginning somewhere for each topic.
 pub(super) fn owner((topic_id, partition): Key, parallelism: u32) -> u32 {
     let start = xxh3_64(&topic_id) % u64::from(parallelism);
