@@ -6,8 +6,10 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use support::{PATIENCE, Scene, http, transactions};
-use tidegate_tools::program::Program;
+use tidegate_tools::oracle::{self, Promise};
+use tidegate_tools::program::{Job, Program};
 
 /// Clicks a second.
 const RATE: u64 = 4000;
@@ -106,4 +108,33 @@ fn a_cancelled_job_deletes_its_checkpoints_after_its_commits() {
     scene.wait_for_progress();
     drop(program);
     assert!(scene.has_logged("the checkpoints of the cancelled job are deleted"), "log {}", scene.log());
+}
+
+#[test]
+fn at_least_once_loses_nothing_over_a_kill() {
+    let mut scene = Scene::new("at-least-once", 2).flag("checkpoint-mode", "at-least-once").feed(RATE);
+    let mut program = scene.start();
+    scene.wait_for_progress();
+    program.kill().unwrap();
+    let program = scene.start();
+    scene.wait_for_progress();
+    scene.drain(program);
+    let Job { bootstrap, input, output, .. } = &scene.job;
+    let report = oracle::judge_clicks(bootstrap, input, output, Promise::AtLeastOnce).unwrap();
+    assert!(report.holds() && report.records_in > 0, "{report}, log {}", scene.log());
+}
+
+#[test]
+fn many_checkpoints_leave_no_more_than_those_that_are_retained() {
+    let mut scene = Scene::new("many", 2).feed(RATE);
+    scene.job.interval = Duration::from_millis(10);
+    let program = scene.start();
+    scene.until("200 checkpoints", || scene.times_logged("checkpoint complete") >= 200);
+    scene.drain(program);
+    // Three are retained, of two subtasks each.
+    let state = files(&checkpoints(&scene).join("state"));
+    assert!(state.len() <= 6, "{state:?}");
+    let manifests = files(&checkpoints(&scene).join("manifest"));
+    assert!(manifests.len() <= 8, "with those of the start and of resolutions: {manifests:?}");
+    scene.judge();
 }

@@ -4,10 +4,13 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use support::{PATIENCE, Scene, http};
+use support::{PATIENCE, Scene, http, transactions};
+use tidegate_tools::offsets::Isolation;
+use tidegate_tools::reader::read_all;
 
 /// Clicks a second.
 const RATE: u64 = 4000;
@@ -65,6 +68,10 @@ fn an_intermediate_savepoint_disturbs_nothing() {
     bytes[9] ^= 1;
     fs::write(&file, bytes).unwrap();
     assert!(!verify(&moved), "a flipped byte is found");
+    let refused = Scene::new("savepoint-flipped", 2).flag("from", moved.to_str().unwrap());
+    let status = refused.start().wait(PATIENCE).unwrap();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    assert!(!status.success() && refused.has_logged(name), "log {}", refused.log());
     let program = scene.start();
     scene.drain(program);
     scene.judge();
@@ -136,4 +143,43 @@ fn killed_when_the_files_are_copied() {
 #[test]
 fn killed_when_the_sequence_goes_on_from_the_savepoint() {
     dies_beginning_with_one("restore-manifest", "restore.after_manifest:1");
+}
+
+#[test]
+fn a_fork_takes_nothing_from_its_original() {
+    let mut scene = with_savepoints("original");
+    let mut program = scene.start_with_fault("checkpoint.after_manifest:9");
+    let address = http::address(&scene, 0);
+    scene.wait_for_progress();
+    let place = created(&mut create(&address));
+    program.wait(PATIENCE).unwrap();
+    scene.must_have_happened("checkpoint.after_manifest:9", "kill");
+    let before = transactions::open(&scene.job.bootstrap, &scene.job.group);
+    assert!(!before.is_empty(), "there are transactions that a fork could take");
+
+    let mut fork = Scene::new("fork", 2).flag("from", place.to_str().unwrap());
+    fork.job.input.clone_from(&scene.job.input);
+    let mut program = fork.start();
+    fork.wait_for_progress();
+    program.stop(PATIENCE).unwrap();
+    assert_eq!(transactions::open(&scene.job.bootstrap, &scene.job.group), before);
+    for (url, counts) in counts_by_url(&fork) {
+        let first = counts[0];
+        let expected: Vec<u64> = (first..).take(counts.len()).collect();
+        assert_eq!(counts, expected, "{url} goes on from the savepoint");
+    }
+    let program = scene.start();
+    scene.drain(program);
+    scene.judge();
+}
+
+fn counts_by_url(scene: &Scene) -> BTreeMap<String, Vec<u64>> {
+    let mut by_url: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for record in read_all(&scene.job.bootstrap, &scene.job.output, Isolation::Committed).unwrap() {
+        let counted: serde_json::Value = serde_json::from_slice(&record.value.unwrap()).unwrap();
+        let url = counted["url"].as_str().unwrap().to_owned();
+        by_url.entry(url).or_default().push(counted["count"].as_u64().unwrap());
+    }
+    assert!(by_url.values().any(|counts| counts[0] > 1), "counts go on from the savepoint");
+    by_url
 }

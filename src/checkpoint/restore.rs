@@ -66,7 +66,8 @@ pub fn plan(manifest: &Manifest, planned: &[Planned]) -> Result<RestorePlan, Str
             if holds_state {
                 return Err(format!(
                     "it has state of operator {uid:?} ({name}), and no operator of this job has that uid; give the \
-                     operator its former uid, or start with --fresh to drop all state",
+                     operator its former uid, start with --allow-unclaimed-state to drop what no operator claims, or with \
+                     --fresh to drop all state",
                     uid = uid.0,
                     name = snapshot.name
                 ));

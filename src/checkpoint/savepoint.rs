@@ -223,6 +223,28 @@ mod tests {
     }
 
     #[test]
+    fn a_flip_of_any_byte_of_any_file_is_found_with_the_files_name() {
+        let (_dir, store, target) = scene();
+        let place = write(&store, &manifest(&store, "orders"), &target).unwrap();
+        let folder = place.strip_prefix("file://").unwrap();
+        for name in ["savepoint", "state/1-1-x"] {
+            let path = format!("{folder}/{name}");
+            let whole = std::fs::read(&path).unwrap();
+            for at in 0..whole.len() {
+                let mut flipped = whole.clone();
+                flipped[at] ^= 1 << (at % 8);
+                std::fs::write(&path, flipped).unwrap();
+                let told = match open(&place) {
+                    Ok(opened) => opened.problems().join("\n"),
+                    Err(e) => e.to_string(),
+                };
+                assert!(told.contains(name), "byte {at} of {name}: {told}");
+            }
+            std::fs::write(&path, whole).unwrap();
+        }
+    }
+
+    #[test]
     fn a_fork_owns_no_transaction_and_the_job_itself_does() {
         let (_dir, store, target) = scene();
         let saved =

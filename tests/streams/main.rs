@@ -9,3 +9,4 @@ mod routes;
 mod sides;
 mod user_code;
 mod sinks;
+mod ends;
