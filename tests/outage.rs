@@ -2,10 +2,13 @@
 
 mod support;
 
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use std::fs;
 use std::time::Duration;
 use support::{Scene, transactions};
 use tidegate::connector::kafka::raw::TransactionState;
+use tidegate_tools::program::Job;
 
 #[test]
 fn an_outage_longer_than_the_transaction_timeout_ends_with_complete_output() {
@@ -84,6 +87,37 @@ fn a_downscale_resolves_and_aborts_what_a_larger_parallelism_left() {
     scene.die_with_prepared();
     scene.job.parallelism = 1;
     let program = scene.start();
+    scene.drain(program);
+    scene.judge();
+}
+
+#[test]
+fn what_a_sink_that_is_gone_left_open_is_aborted_at_the_next_start() {
+    let mut scene = Scene::new("sink-gone", 1).feed(4000);
+    let mut program = scene.start();
+    scene.wait_for_progress();
+    program.kill().unwrap();
+    let Job { bootstrap, group, output, .. } = scene.job.clone();
+    let (bootstrap, group) = (&bootstrap, &group);
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("transactional.id", format!("tidegate:{group}:former-sink:0:0"))
+        .create()
+        .unwrap();
+    producer.init_transactions(support::PATIENCE).unwrap();
+    producer.begin_transaction().unwrap();
+    producer.send(BaseRecord::<str, str>::to(&output).payload("never to be seen").key("k")).unwrap();
+    producer.flush(support::PATIENCE).unwrap();
+    let is_open = || {
+        let open = transactions::open(bootstrap, group);
+        open.iter().any(|l| l.transactional_id.contains("former-sink"))
+    };
+    assert!(is_open(), "the former sink's transaction waits for its timeout");
+    let program = scene.start();
+    scene.until("the first checkpoint", || {
+        scene.has_logged("aborting a transaction that no checkpoint lists")
+    });
+    assert!(!is_open());
     scene.drain(program);
     scene.judge();
 }

@@ -123,6 +123,8 @@ pub struct SinkFacts {
     pub job: JobId,
     /// The sink.
     pub uid: OperatorUid,
+    /// All sinks of the job: what others have left is nobody's any more.
+    pub sinks: Vec<OperatorUid>,
     /// How many subtasks it has.
     pub parallelism: u32,
     /// How many transactions of one subtask can be prepared, open or waiting at once.

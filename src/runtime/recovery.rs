@@ -271,6 +271,7 @@ impl Setup {
         SinkFacts {
             job: self.options.job.clone(),
             uid: self.graph.uid(id),
+            sinks: self.sinks().map(|(id, _)| self.graph.uid(id)).collect(),
             parallelism: self.plan.parallelism(id),
             transactions: self.options.checkpoint.transactions_per_subtask(),
             least_timeout,

@@ -15,7 +15,7 @@ use crate::connector::kafka::native::Producer;
 use crate::connector::kafka::options::raw_failure;
 use crate::connector::kafka::raw::{self, Client, ConfigResource, Deadline, TopicPartition};
 use crate::connector::{CommitScope, Committable, Resolution, SinkControl, SinkFacts, SinkParts, SinkSeat};
-use crate::model::{Advice, Failure, JobId};
+use crate::model::{Advice, Failure, JobId, OperatorUid};
 use std::time::Duration;
 
 /// How long the checks at the start may take, with 10 to 20 s of it for a broker's failover.
@@ -193,7 +193,11 @@ impl<T: Send + Sync + 'static> SinkControl for KafkaSink<T> {
         }
         let listed = client.list_transactions(&[], deadline).map_err(raw_failure)?;
         let strays = listed.into_iter().filter(|l| {
-            let ours = parse_id(&l.transactional_id).is_some_and(|o| o.is_of(&facts.job, &facts.uid.0));
+            let Some(owner) = parse_id(&l.transactional_id) else { return false };
+            let of_sink = |uid: &OperatorUid| owner.is_of(&facts.job, &uid.0);
+            // A sink that the job has no longer has nobody else who would care for what it left open.
+            let ours =
+                of_sink(&facts.uid) || (owner.is_of_job(&facts.job) && !facts.sinks.iter().any(of_sink));
             ours && !own.contains(&l.transactional_id)
         });
         // Those of a larger parallelism of old, and of salvages: whatever their state, their former owner must not use them
@@ -220,13 +224,13 @@ fn pool_ids(facts: &SinkFacts) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::OperatorUid;
 
     #[test]
     fn the_arithmetic_is_in_the_message() {
         let facts = SinkFacts {
             job: JobId::new("j").unwrap(),
             uid: OperatorUid("s".into()),
+            sinks: vec![OperatorUid("s".into())],
             parallelism: 1,
             transactions: 5,
             least_timeout: Duration::from_secs(300),
