@@ -179,7 +179,9 @@ impl Running {
         println!("{status}: {}", said.lines().last().unwrap_or_default());
         assert_eq!(status.code(), Some(code), "{status}: {said}");
         assert!(!said.contains("panicked"), "{said}");
-        let words = said.split("error: ").last().unwrap();
+        // Several settings that are wrong are a line each.
+        let first = said.lines().position(|line| line.starts_with("error: ")).unwrap_or_default();
+        let words: String = said.lines().skip(first).map(|line| format!("{line}\n")).collect();
         for part in parts {
             assert!(words.contains(part), "{part:?} is missing in: {words}");
         }
