@@ -187,7 +187,21 @@ fn move_to_maximum(job: &Job, max: u32) -> Manifest {
 
 #[test]
 fn list_union_and_broadcast_state_are_exact_over_kills_and_rescales() {
-    let mut job = job("operator-state");
+    exact_over_kills_and_rescales("operator-state", &[]);
+}
+
+#[test]
+fn list_union_and_broadcast_state_are_exact_with_records_in_flight() {
+    exact_over_kills_and_rescales("operator-unaligned", &["--unaligned"]);
+}
+
+fn exact_over_kills_and_rescales(title: &str, flags: &[&str]) {
+    let mut job = job(title);
+    let start = |job: &Job| {
+        job.start_with(|command| {
+            command.args(flags);
+        })
+    };
     let limits = format!("{}-limits", job.input);
     limit(&limits, 1);
     let payments = Payments::start(&job.input);
@@ -195,7 +209,7 @@ fn list_union_and_broadcast_state_are_exact_over_kills_and_rescales() {
     for (round, parallelism) in rounds.into_iter().enumerate() {
         job.parallelism = parallelism;
         let before = newest(&job).map_or(CheckpointId(0), |m| m.checkpoint);
-        let mut program = job.start().unwrap();
+        let mut program = start(&job).unwrap();
         // The limits grow while the job runs, so that some changes come between a checkpoint and the kill.
         limit(&limits, 10 * (round as u64 + 1));
         wait_for_checkpoints(&job, &mut program, before);
@@ -219,7 +233,7 @@ fn list_union_and_broadcast_state_are_exact_over_kills_and_rescales() {
 
     // The last limits, then the last payments: these must find them on every subtask.
     let last_limit = 1000;
-    let mut program = job.start().unwrap();
+    let mut program = start(&job).unwrap();
     limit(&limits, last_limit);
     let made = payments.stop();
     let caught_up = || rest::look(&job.bootstrap, Some(&job.group), &[&job.input, &limits], &[]);

@@ -6,11 +6,15 @@ mod support;
 use support::{Cluster, Scene, bootstrap, in_parallel, occasions};
 
 fn all_pass(bootstrap: &str, parallelism: u16) {
+    all_pass_with(bootstrap, parallelism, "soak", |scene| scene);
+}
+
+fn all_pass_with(bootstrap: &str, parallelism: u16, title: &str, with: impl Fn(Scene) -> Scene + Sync) {
     let cases = occasions::all(parallelism).into_iter().enumerate().map(|(number, (occasion, fault))| {
         (format!("{number} {fault} with {parallelism}"), (number, occasion, fault))
     });
     in_parallel(3, cases.collect(), |(number, occasion, fault)| {
-        occasion(Scene::at(bootstrap, &format!("soak-{number}"), parallelism), &fault);
+        occasion(with(Scene::at(bootstrap, &format!("{title}-{number}"), parallelism)), &fault);
     });
 }
 
@@ -18,6 +22,11 @@ fn all_pass(bootstrap: &str, parallelism: u16) {
 fn at_transaction_version_2() {
     all_pass(&bootstrap(), 1);
     all_pass(&bootstrap(), 2);
+}
+
+#[test]
+fn with_unaligned_checkpoints() {
+    all_pass_with(&bootstrap(), 2, "soak-unaligned", |scene| scene.flag("unaligned", ""));
 }
 
 #[test]

@@ -96,6 +96,23 @@ fn what_was_captured_after_the_switch_comes_back_within_a_chain_of_one_subtask()
 }
 
 #[test]
+fn records_in_flight_are_dealt_out_anew_at_every_kill_and_rescale() {
+    let mut scene = slow("unaligned-chain", 1).flag("checkpoint-timeout", "6s").flag("unaligned", "");
+    for parallelism in [1, 2, 3, 4, 2] {
+        scene.job.parallelism = parallelism;
+        let before = scene.times_logged("checkpoint complete");
+        let program = scene.start();
+        scene.until("two checkpoints", || scene.times_logged("checkpoint complete") > before + 1);
+        kill(program);
+    }
+    assert!(most_in_flight(&scene) > 1000, "log {}", scene.log());
+    let mut scene = scene.variable("CLICKS_SLOW_DOWN_MS", "0");
+    let program = scene.start();
+    scene.drain(program);
+    scene.judge();
+}
+
+#[test]
 fn the_switch_is_told_with_whom_it_waited_for() {
     let scene = slow("unaligned-switch", 2)
         .flag("unaligned", "")
