@@ -6,6 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
 use support::{PATIENCE, Scene, http, transactions};
@@ -182,4 +183,43 @@ fn counts_by_url(scene: &Scene) -> BTreeMap<String, Vec<u64>> {
     }
     assert!(by_url.values().any(|counts| counts[0] > 1), "counts go on from the savepoint");
     by_url
+}
+
+#[test]
+fn a_savepoint_is_rescaled_and_a_rescale_that_dies_leaves_it_whole() {
+    let scene = with_savepoints("savepoint-rescale");
+    let (mut program, address) = http::start(&scene);
+    scene.wait_for_progress();
+    let place = created(create(&address).arg("--stop"));
+    assert!(program.wait(PATIENCE).unwrap().success(), "log {}", scene.log());
+    let target = scene.job.folder.join("rescaled");
+    let rescale = |bin: PathBuf| {
+        let mut command = Command::new(bin.join("tidegate"));
+        command.args(["savepoint", "rescale", "--max-parallelism", "300"]).arg(&place);
+        command.arg("--folder").arg(&target);
+        command
+    };
+    for fault in ["rescale.after_files:1", "rescale.after_manifest:1"] {
+        let log = scene.job.folder.join("rescale-fault");
+        let mut dying = rescale(support::bin_dir().join("faults"));
+        dying.env("TIDEGATE_FAULT", fault).env("TIDEGATE_FAULT_LOG", &log);
+        assert_eq!(dying.status().unwrap().signal(), Some(9));
+        assert!(fs::read_to_string(log).unwrap().contains(fault.split(':').next().unwrap()));
+        assert!(verify(&place), "{fault}");
+    }
+    let rescaled = created(&mut rescale(support::bin_dir()));
+    assert!(verify(&rescaled));
+    let output = Command::new(support::bin_dir().join("tidegate"))
+        .args(["savepoint", "inspect"])
+        .arg(&rescaled)
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("of 300"), "{shown}");
+    fs::remove_dir_all(scene.job.folder.join("checkpoints")).unwrap();
+    let mut scene = scene.flag("from", rescaled.to_str().unwrap());
+    scene.job.parallelism = 3;
+    let program = scene.start();
+    scene.drain(program);
+    scene.judge();
 }

@@ -4,9 +4,9 @@
 //! has for them, stands the manifest as `savepoint`, written last: without it the folder is no savepoint. It is outside
 //! of every job's sequence, so it makes nothing complete and permits no commit.
 
-use super::{Cause, Error, Manifest};
+use super::{Cause, Error, Manifest, rewrite};
 use crate::host::random;
-use crate::model::CheckpointId;
+use crate::model::{CheckpointId, MaxParallelism};
 use crate::state::StateHandle;
 use crate::storage::{self, FileRef, Storage};
 use std::sync::Arc;
@@ -49,30 +49,49 @@ pub fn write(
     target: &str,
     options: &storage::Options,
 ) -> Result<String, Error> {
-    let folder = format!("savepoint-{}-{}", manifest.checkpoint, random::token());
-    let place = format!("{}/{folder}", uri(target).trim_end_matches('/'));
-    let to = storage::open_with(&place, "", options)?;
-    let mut written: Vec<&FileRef> = Vec::new();
-    let mut copy_all = || -> Result<(), storage::Error> {
-        for file in manifest.files() {
-            let bytes = file.read(from)?;
-            to.put(&file.name, &bytes)?;
-            written.push(file);
-        }
-        crate::fault_point!("savepoint.after_files");
-        let manifest = Manifest { cause: Cause::Savepoint, ..manifest.clone() };
-        to.put(MANIFEST, &manifest.encode())
-    };
-    if let Err(e) = copy_all() {
-        for file in written {
-            // What stays is no savepoint: its manifest is missing.
-            let _ = to.delete(&file.name);
-        }
-        let _ = to.delete(MANIFEST);
-        return Err(e.into());
-    }
+    let mut folder = NewFolder::below(target, manifest.checkpoint, options)?;
+    let copied = manifest.files().try_for_each(|file| folder.put(&file.name, &file.read(from)?));
+    crate::fault_point!("savepoint.after_files");
+    let place = folder.finish(copied.map(|()| manifest.clone()).map_err(Error::from))?;
     crate::fault_point!("savepoint.after_manifest");
     Ok(place)
+}
+
+/// A folder that becomes a savepoint with its last file.
+struct NewFolder {
+    place: String,
+    store: Arc<dyn Storage>,
+    written: Vec<String>,
+}
+
+impl NewFolder {
+    fn below(target: &str, checkpoint: CheckpointId, options: &storage::Options) -> Result<Self, Error> {
+        let folder = format!("savepoint-{checkpoint}-{}", random::token());
+        let place = format!("{}/{folder}", uri(target).trim_end_matches('/'));
+        let store = storage::open_with(&place, "", options)?;
+        Ok(Self { place, store, written: Vec::new() })
+    }
+
+    fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), storage::Error> {
+        self.store.put(name, bytes)?;
+        self.written.push(name.to_owned());
+        Ok(())
+    }
+
+    /// Writes the manifest, or takes back what was written, and gives the folder's URI.
+    fn finish(self, manifest: Result<Manifest, Error>) -> Result<String, Error> {
+        let finished = manifest.and_then(|manifest| {
+            let manifest = Manifest { cause: Cause::Savepoint, ..manifest };
+            Ok(self.store.put(MANIFEST, &manifest.encode())?)
+        });
+        if let Err(e) = finished {
+            // What stays is no savepoint: its manifest is missing.
+            let _ = self.store.delete_all(&self.written);
+            let _ = self.store.delete(MANIFEST);
+            return Err(e);
+        }
+        Ok(self.place)
+    }
 }
 
 /// Opens a savepoint, or the newest checkpoint in a job's folder.
@@ -117,6 +136,32 @@ impl Snapshot {
             adopted = adopted.without_committables();
         }
         Ok(adopted)
+    }
+
+    /// Writes it anew as a savepoint below `target`, with `max` key groups for every keyed operator, and gives the new
+    /// folder's URI.
+    ///
+    /// # Errors
+    /// The stores', or [`Error::Regroup`] if state is damaged or missing.
+    pub fn rescale(
+        &self,
+        max: MaxParallelism,
+        target: &str,
+        options: &storage::Options,
+    ) -> Result<String, Error> {
+        let mut folder = NewFolder::below(target, self.manifest.checkpoint, options)?;
+        let mut write = |bytes: &[u8]| {
+            let name = format!("state/rescaled-{}-{}", folder.written.len(), random::token());
+            let file = FileRef::write(&*folder.store, name, bytes)?;
+            folder.written.push(file.name.clone());
+            Ok(StateHandle::File(file))
+        };
+        let rewritten = rewrite(&*self.store, &self.manifest, max, &mut write);
+        crate::fault_point!("rescale.after_files");
+        // A job that has begun with the old one can begin with this.
+        let place = folder.finish(rewritten.map(|m| Manifest { nonce: random::token(), ..m }))?;
+        crate::fault_point!("rescale.after_manifest");
+        Ok(place)
     }
 
     /// Deletes a savepoint: its manifest first, so that nobody begins with half of it.

@@ -39,6 +39,8 @@ pub const POINTS: &[&str] = &[
     "savepoint.after_manifest",
     "restore.after_copy",
     "restore.after_manifest",
+    "rescale.after_files",
+    "rescale.after_manifest",
 ];
 
 /// Marks a step of the protocol at which a test may end the process.

@@ -40,7 +40,7 @@ fn name(text: &str) -> Result<JobId, String> {
     JobId::new(text)
 }
 
-fn max(text: &str) -> Result<MaxParallelism, String> {
+pub(super) fn max(text: &str) -> Result<MaxParallelism, String> {
     MaxParallelism::new(text.parse().map_err(|e| format!("{e}"))?)
 }
 
@@ -70,7 +70,9 @@ pub(super) fn run(command: Command) -> Result<(), Failure> {
         Ok(StateHandle::File(file))
     };
     let rewritten = rewrite(&**from.store(), &claim, max_parallelism, &mut write)?;
+    crate::fault_point!("rescale.after_files");
     target.must_publish(&target.next(&rewritten, claim.cause, claim.checkpoint))?;
+    crate::fault_point!("rescale.after_manifest");
     let keyed = rewritten.operators.iter().filter(|o| o.max_parallelism.is_some());
     let names: Vec<&str> = keyed.map(|o| o.uid.0.as_str()).collect();
     eprintln!(

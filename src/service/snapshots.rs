@@ -4,7 +4,7 @@ use super::output::{self, Format, Row};
 use super::{KafkaArguments, contents, create, rescale};
 use crate::checkpoint::savepoint::{self, Snapshot};
 use crate::checkpoint::{Held, Sequence, orphans};
-use crate::model::{Failure, JobId};
+use crate::model::{Failure, JobId, MaxParallelism};
 use crate::storage;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -19,6 +19,8 @@ pub(super) enum SavepointCommand {
     Inspect(Place),
     /// Read every file of a savepoint and check it: checksums, key groups, positions, with --bootstrap transactions, too
     Verify(Check<Place>),
+    /// Write a savepoint anew, under another maximum parallelism
+    Rescale(Rescale),
     /// Delete a savepoint
     Dispose(Place),
 }
@@ -50,6 +52,25 @@ pub(super) struct Place {
     /// table or json
     #[arg(short, long, value_enum, default_value_t, hide_possible_values = true)]
     output: Format,
+}
+
+impl Place {
+    fn open(&self) -> Result<Snapshot, Failure> {
+        Ok(savepoint::open(&self.place, &self.store.options())?)
+    }
+}
+
+/// Arguments of `savepoint rescale`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Rescale {
+    #[command(flatten)]
+    from: Place,
+    /// The folder below which the new savepoint's own is made, a URI or an absolute path
+    #[arg(long, value_name = "URI")]
+    folder: String,
+    /// The number of key groups of every keyed operator, 1 to 32768
+    #[arg(long, value_parser = rescale::max)]
+    max_parallelism: MaxParallelism,
 }
 
 /// What to check.
@@ -111,9 +132,14 @@ impl Row for Entry {
 pub(super) fn run_savepoint(command: &SavepointCommand) -> Result<(), Failure> {
     match command {
         SavepointCommand::Create(create) => create::run(create),
-        SavepointCommand::Inspect(place) => inspect(&savepoint::open(&place.place)?, place.output),
-        SavepointCommand::Verify(check) => verify(&savepoint::open(&check.what.place)?, check.kafka.as_ref()),
-        SavepointCommand::Dispose(place) => Ok(savepoint::open(&place.place)?.dispose()?),
+        SavepointCommand::Inspect(place) => inspect(&place.open()?, place.output),
+        SavepointCommand::Verify(check) => verify(&check.what.open()?, check.kafka.as_ref()),
+        SavepointCommand::Rescale(Rescale { from, folder, max_parallelism }) => {
+            let place = from.open()?.rescale(*max_parallelism, folder, &from.store.options())?;
+            println!("{place}");
+            Ok(())
+        }
+        SavepointCommand::Dispose(place) => Ok(place.open()?.dispose()?),
     }
 }
 

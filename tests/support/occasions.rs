@@ -52,7 +52,7 @@ pub(crate) fn all(parallelism: u16) -> Vec<(Occasion, String)> {
                 (1..=parallelism).for_each(|visit| add(ending, visit));
             }
             // With savepoints alone, in a test of their own.
-            ("savepoint" | "restore", _) => {}
+            ("savepoint" | "restore" | "rescale", _) => {}
             _ => panic!("how is {point} reached?"),
         }
     }
