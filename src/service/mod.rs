@@ -1,6 +1,6 @@
 //! What a person runs: the command line of the `tidegate` program, and the service that a job runs as.
 //!
-//! A program of a user has one way in, [`run`]: settings, log, HTTP, signals and the job.
+//! A program of a user has one way in, [`run()`]: settings, log, HTTP, signals and the job.
 //!
 //! Its law: this is the only room that reads files, environment and arguments for settings. What is for machines goes
 //! to standard output, words for people go to standard error; the exit code is 0 when done, 1 on failure or refusal, 2
