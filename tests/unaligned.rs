@@ -6,6 +6,7 @@
 mod support;
 
 use std::fs;
+use std::process::Command;
 use support::{PATIENCE, Scene};
 use tidegate_tools::program::Program;
 
@@ -106,6 +107,27 @@ fn records_in_flight_are_dealt_out_anew_at_every_kill_and_rescale() {
         kill(program);
     }
     assert!(most_in_flight(&scene) > 1000, "log {}", scene.log());
+    let mut scene = scene.variable("CLICKS_SLOW_DOWN_MS", "0");
+    let program = scene.start();
+    scene.drain(program);
+    scene.judge();
+}
+
+#[test]
+fn records_in_flight_follow_their_keys_to_other_key_groups() {
+    let scene = slow("unaligned-regrouped", 2).flag("checkpoint-timeout", "6s").flag("unaligned", "");
+    let program = scene.start();
+    scene.until("a checkpoint with many records in flight", || most_in_flight(&scene) > 1000);
+    kill(program);
+    let (old, new) = (scene.job.folder.join("checkpoints"), scene.job.folder.join("regrouped"));
+    let status = Command::new(support::bin_dir().join("tidegate"))
+        .args(["checkpoint", "rescale", "--max-parallelism", "300", "--job", &scene.job.group])
+        .arg(format!("--checkpoints=file://{}", old.display()))
+        .arg(format!("--to=file://{}", new.display()))
+        .status();
+    assert!(status.unwrap().success());
+    fs::remove_dir_all(&old).unwrap();
+    fs::rename(&new, &old).unwrap();
     let mut scene = scene.variable("CLICKS_SLOW_DOWN_MS", "0");
     let program = scene.start();
     scene.drain(program);

@@ -59,6 +59,8 @@ pub struct InFlight {
     pub serializer: SerializerId,
     /// How many records the bytes hold.
     pub records: u64,
+    /// Whether the number of key groups has changed since, so that a record's key may be another subtask's.
+    pub regrouped: bool,
     /// The records in their order, as the exchange encodes them.
     pub handle: StateHandle,
 }

@@ -2,7 +2,7 @@
 //!
 //! At the parallelism of the checkpoint each subtask gets its predecessor's, as they are. At another one every subtask is
 //! given those of all predecessors that may concern it, in their order, and takes its own as it reads them: with key
-//! groups, of the predecessors whose groups overlap its own; without, of all.
+//! groups, of the predecessors whose groups overlap its own; without, or if there are other key groups by now, of all.
 
 use super::{InFlight, OperatorSnapshot};
 use crate::model::KeyGroupRange;
@@ -10,7 +10,7 @@ use crate::model::KeyGroupRange;
 /// Records in flight for one subtask.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InFlightRestore {
-    /// Whether there were another number of subtasks, so that not every record of these is this subtask's.
+    /// Whether there were another number of subtasks or of key groups, so that not every record of these is this subtask's.
     pub rescaled: bool,
     /// In the order of the predecessors, and of each in the order in which it would have replayed them.
     pub entries: Vec<InFlight>,
@@ -27,10 +27,11 @@ pub(super) fn in_flight_of(
     if snapshot.subtasks.iter().all(|s| s.in_flight.is_empty()) {
         return None;
     }
-    let rescaled = snapshot.subtasks.len() != parallelism as usize;
+    let regrouped = snapshot.subtasks.iter().flat_map(|s| &s.in_flight).any(|records| records.regrouped);
+    let rescaled = regrouped || snapshot.subtasks.len() != parallelism as usize;
     let concerns = |old: u32, its: Option<KeyGroupRange>| match (rescaled, its, range) {
         (false, ..) => old == index,
-        (true, Some(its), Some(ours)) => its.overlaps(ours),
+        (true, Some(its), Some(ours)) if !regrouped => its.overlaps(ours),
         (true, ..) => true,
     };
     let old = (0u32..).zip(&snapshot.subtasks).filter(|(old, s)| concerns(*old, s.range));
@@ -55,6 +56,7 @@ mod tests {
             from,
             serializer: SerializerId { codec: "postcard".into(), version: 1 },
             records: 1,
+            regrouped: false,
             handle: StateHandle::Inline(vec![]),
         };
         let subtask = |i| SubtaskSnapshot {
@@ -87,6 +89,18 @@ mod tests {
                 assert_eq!(from, *expected, "{then} to {now}, keyed {keyed}, subtask {index}");
                 assert_eq!(found.rescaled, then != now);
             }
+        }
+    }
+
+    #[test]
+    fn with_other_key_groups_any_predecessor_may_have_a_subtasks_records() {
+        let mut snapshot = snapshot(2, true);
+        snapshot.subtasks.iter_mut().flat_map(|s| &mut s.in_flight).for_each(|f| f.regrouped = true);
+        for index in 0..2 {
+            let range = Some(KeyGroupRange::of_subtask(index, 2, max()));
+            let found = in_flight_of(&snapshot, index, 2, range).unwrap();
+            assert!(found.rescaled);
+            assert_eq!(found.entries.len(), 4);
         }
     }
 

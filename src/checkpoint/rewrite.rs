@@ -70,6 +70,9 @@ fn regroup(
     for (index, subtask) in operator.subtasks.iter_mut().enumerate() {
         (subtask.range, subtask.keyed) = new.get_mut(index).map(std::mem::take).unwrap_or_default();
     }
+    for records in operator.subtasks.iter_mut().flat_map(|s| &mut s.in_flight) {
+        records.regrouped |= operator.max_parallelism != Some(max);
+    }
     operator.max_parallelism = Some(max);
     Ok(())
 }

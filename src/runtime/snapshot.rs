@@ -182,7 +182,7 @@ impl Writer {
             let written = FileRef::write(&*self.store, name, &bytes);
             StateHandle::File(written.map_err(|e| SnapshotProblem::Declined(e.to_string()))?)
         };
-        Ok(InFlight { input, from, serializer, records, handle })
+        Ok(InFlight { input, from, serializer, records, regrouped: false, handle })
     }
 
     /// Takes files back that no manifest lists; what cannot be deleted is an orphan.
