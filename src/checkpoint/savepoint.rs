@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_flip_of_any_byte_of_any_file_is_found_with_the_files_name() {
         let (_dir, store, target) = scene();
-        let place = write(&store, &manifest(&store, "orders"), &target).unwrap();
+        let place = write(&store, &manifest(&store, "orders"), &target, &plain()).unwrap();
         let folder = place.strip_prefix("file://").unwrap();
         for name in ["savepoint", "state/1-1-x"] {
             let path = format!("{folder}/{name}");
@@ -279,7 +279,7 @@ mod tests {
                 let mut flipped = whole.clone();
                 flipped[at] ^= 1 << (at % 8);
                 std::fs::write(&path, flipped).unwrap();
-                let told = match open(&place) {
+                let told = match open(&place, &plain()) {
                     Ok(opened) => opened.problems().join("\n"),
                     Err(e) => e.to_string(),
                 };

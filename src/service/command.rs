@@ -60,6 +60,15 @@ mod tests {
     }
 
     #[test]
+    fn a_savepoint_is_verified_with_and_without_kafka() {
+        let with = |more: &str| {
+            Arguments::try_parse_from(format!("tidegate savepoint verify /place{more}").split(' '))
+        };
+        assert!(with("").is_ok() && with(" --bootstrap b --property a=b").is_ok());
+        assert!(with(" --property a=b").is_err());
+    }
+
+    #[test]
     fn losing_records_takes_two_words() {
         let base = "tidegate txn abort --bootstrap b --job j --checkpoints file:///c".split(' ');
         let with =

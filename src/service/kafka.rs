@@ -17,6 +17,28 @@ pub(super) struct KafkaArguments {
     pub(super) properties: Vec<Property>,
 }
 
+/// As [`KafkaArguments`], for what can be done without Kafka, too.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct PerhapsKafka {
+    /// Kafka brokers, host:port[,host:port…], to ask them as well
+    #[arg(long)]
+    bootstrap: Option<String>,
+    /// A file of librdkafka properties for all clients, NAME=VALUE a line, as config/client.properties shows
+    #[arg(long, value_name = "FILE", value_parser = properties_argument, requires = "bootstrap")]
+    client_properties: Option<Properties>,
+    /// A librdkafka property for all clients, such as security.protocol=sasl_ssl; may be repeated
+    #[arg(long = "property", value_name = "NAME=VALUE", value_parser = property, requires = "bootstrap")]
+    properties: Vec<Property>,
+}
+
+impl PerhapsKafka {
+    /// The arguments, if Kafka shall be asked.
+    pub(super) fn given(&self) -> Option<KafkaArguments> {
+        let Self { bootstrap, client_properties, properties } = self.clone();
+        Some(KafkaArguments { bootstrap: bootstrap?, client_properties, properties })
+    }
+}
+
 /// One property; its value may be a secret and is never printed.
 #[derive(Clone)]
 pub(super) struct Property {

@@ -22,7 +22,7 @@ mod http;
 mod run;
 
 pub use command::main;
-use kafka::KafkaArguments;
+use kafka::{KafkaArguments, PerhapsKafka};
 pub use run::run;
 pub use settings::{
     Http, JobSettings, Kafka, Log, LogFormat, SavepointSettings, Settings, SinkSettings, SourceSettings,

@@ -1,7 +1,8 @@
 //! `tidegate savepoint` and `tidegate checkpoint`: what a start could begin with, seen and checked from outside.
 
 use super::output::{self, Format, Row};
-use super::{KafkaArguments, contents, create, rescale};
+use super::store::StoreArguments;
+use super::{KafkaArguments, PerhapsKafka, contents, create, rescale};
 use crate::checkpoint::savepoint::{self, Snapshot};
 use crate::checkpoint::{Held, Sequence, orphans};
 use crate::model::{Failure, JobId, MaxParallelism};
@@ -79,7 +80,7 @@ pub(super) struct Check<T: clap::Args> {
     #[command(flatten)]
     what: T,
     #[command(flatten)]
-    kafka: Option<KafkaArguments>,
+    kafka: PerhapsKafka,
 }
 
 /// Whose checkpoints.
@@ -96,6 +97,20 @@ pub(super) struct Job {
     /// table or json
     #[arg(short, long, value_enum, default_value_t, hide_possible_values = true)]
     output: Format,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Sweep {
+    #[command(flatten)]
+    job: Job,
+    /// How old a file must be that the newest owner of the job, who may be writing still, could yet need
+    #[arg(long, default_value = "1h", value_parser = age)]
+    older_than: Duration,
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|e| format!("{e}; expected a duration such as 90s or 1h"))
 }
 
 /// One manifest of a job.
@@ -133,7 +148,7 @@ pub(super) fn run_savepoint(command: &SavepointCommand) -> Result<(), Failure> {
     match command {
         SavepointCommand::Create(create) => create::run(create),
         SavepointCommand::Inspect(place) => inspect(&place.open()?, place.output),
-        SavepointCommand::Verify(check) => verify(&check.what.open()?, check.kafka.as_ref()),
+        SavepointCommand::Verify(check) => verify(&check.what.open()?, check.kafka.given().as_ref()),
         SavepointCommand::Rescale(Rescale { from, folder, max_parallelism }) => {
             let place = from.open()?.rescale(*max_parallelism, folder, &from.store.options())?;
             println!("{place}");
@@ -151,8 +166,8 @@ pub(super) fn run_checkpoint(command: CheckpointCommand) -> Result<(), Failure> 
     match command {
         CheckpointCommand::List(job) => list(&job),
         CheckpointCommand::Inspect(job) => inspect(&newest(&job)?, job.output),
-        CheckpointCommand::Verify(check) => verify(&newest(&check.what)?, check.kafka.as_ref()),
-        CheckpointCommand::Sweep(job) => sweep(&job),
+        CheckpointCommand::Verify(check) => verify(&newest(&check.what)?, check.kafka.given().as_ref()),
+        CheckpointCommand::Sweep(command) => sweep(&command),
         CheckpointCommand::Change(command) => rescale::run(command),
     }
 }

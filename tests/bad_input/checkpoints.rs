@@ -25,7 +25,7 @@ fn state_files(job: &Job) -> Vec<PathBuf> {
 fn a_location_of_no_known_kind() {
     let job = Job::new("scheme");
     for (location, problem) in [
-        ("s3://bucket/checkpoints", "s3 is no kind of store that this program knows"),
+        ("ftp://host/checkpoints", "ftp is no kind of store that this program knows"),
         ("/var/lib/tidegate", "it has no scheme"),
         ("file://relative/folder", "the folder is not absolute"),
     ] {
@@ -58,9 +58,11 @@ fn a_folder_that_cannot_be_written() {
     disk.remount("rw").unwrap();
     fs::create_dir(disk.path().join(&job.group)).unwrap();
     disk.remount("ro").unwrap();
-    elsewhere
-        .must_refuse(&[&elsewhere.checkpoints, "is not permitted; let this user read, write and delete there"]);
-    disk.remount("rw");
+    elsewhere.must_refuse(&[
+        &elsewhere.checkpoints,
+        "is not permitted; let this user read, write and delete there",
+    ]);
+    disk.remount("rw").unwrap();
     elsewhere.must_finish();
 }
 
