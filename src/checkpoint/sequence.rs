@@ -25,6 +25,10 @@ const TRIES: u32 = 20;
 
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// After this time an unanswered publication is not asked for again. A remote store tries each question for a while by
+/// itself, and transactions that wait for the manifest have their deadlines.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// How a publication ended.
 #[derive(Debug)]
 pub enum Publication {
@@ -254,9 +258,12 @@ impl Sequence {
     /// Publishes a manifest and finds out how that ended; repeats while the store gives no answer.
     pub fn publish(&self, manifest: &Manifest) -> Publication {
         let (name, bytes) = (Manifest::name_of(manifest.slot), manifest.encode());
-        let mut unknown = None;
+        let (mut unknown, give_up) = (None, clock::now() + PATIENCE);
         for attempt in 0..TRIES {
             if attempt > 0 {
+                if clock::until(give_up).is_zero() {
+                    break;
+                }
                 std::thread::sleep(PAUSE);
             }
             let e = match self.store.put_if_absent(&name, &bytes) {
@@ -313,7 +320,11 @@ impl Sequence {
 
     /// A published manifest counts only if no higher one exists.
     fn or_fenced(&self, manifest: &Manifest) -> Publication {
-        for _ in 0..TRIES {
+        let give_up = clock::now() + PATIENCE;
+        for attempt in 0..TRIES {
+            if attempt > 0 && clock::until(give_up).is_zero() {
+                break;
+            }
             match self.slots() {
                 Ok(slots) => {
                     let Some(&higher) = slots.last().filter(|slot| **slot > manifest.slot) else {
