@@ -64,27 +64,44 @@ fn at_the_end_of_its_input_an_operator_gives_out_what_it_kept_back() {
     assert_eq!(bench.output_lines().len(), 25);
 }
 
+/// Runs an endless job until so many lines are in the output, then ends it.
 #[expect(clippy::disallowed_methods, reason = "the job borrows the bench")]
-/// Runs the endless job until so many lines are in the output, then stops it with a savepoint; gives the folder.
-fn stop_after(bench: &Bench, lines: usize, end: impl FnOnce(&StopHandle, &str) -> u64) -> String {
-    let (stop, target) = (StopHandle::default(), bench.folder.path().join("savepoints"));
-    let number = std::thread::scope(|scope| {
+fn end_after<T>(
+    bench: &Bench,
+    build: impl Fn() -> Job + Sync,
+    options: JobOptions,
+    lines: usize,
+    end: impl FnOnce(&StopHandle) -> T,
+) -> (StopHandle, T) {
+    let stop = StopHandle::default();
+    let told = std::thread::scope(|scope| {
         let commanded = stop.clone();
-        let job = scope.spawn(move || tens(bench, false).run_until(bench.options(1), commanded));
+        let job = scope.spawn(move || build().run_until(options, commanded));
         let began = Instant::now();
         while bench.output_lines().len() < lines && !job.is_finished() && began.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(50));
         }
         let found = bench.output_lines().len();
-        let number = end(&stop, target.to_str().unwrap());
+        let told = end(&stop);
         assert!(!job.join().unwrap().unwrap().finished);
         assert!(found >= lines, "{lines} lines in the output, found {found}");
-        number
+        told
     });
-    match stop.savepoint_status(number) {
-        Some(SavepointStatus::Done { location }) => location,
-        other => panic!("{other:?}"),
-    }
+    (stop, told)
+}
+
+/// Runs the endless job until so many lines are in the output, then stops it with a savepoint.
+fn stop_after(bench: &Bench, lines: usize, end: impl FnOnce(&StopHandle, &str) -> u64) {
+    let target = bench.folder.path().join("savepoints");
+    let (stop, number) = end_after(
+        bench,
+        || tens(bench, false),
+        bench.options(1),
+        lines,
+        |stop| end(stop, target.to_str().unwrap()),
+    );
+    let status = stop.savepoint_status(number);
+    assert!(matches!(status, Some(SavepointStatus::Done { .. })), "{status:?}");
 }
 
 #[test]
@@ -133,7 +150,7 @@ impl KeyedProcessFunction<u64> for Count {
 /// A job of three operators with state, in this order, by their uids; those that count write to the output.
 fn chain(bench: &Bench, uids: &[&str]) -> Job {
     let job = Job::new();
-    let numbers = job.source("in", bench.numbers()).uid("in");
+    let numbers = job.source("in", bench.numbers().bounded(false)).uid("in");
     let mut counts = Vec::new();
     for uid in uids {
         let counted = numbers.map(|n| n % 5).key_by(|n: &u64| n).process(uid, Count::default());
@@ -148,10 +165,13 @@ fn chain(bench: &Bench, uids: &[&str]) -> Job {
 #[test]
 fn operators_may_come_go_and_change_places_and_a_fork_has_the_state() {
     let bench = Bench::new(2);
+    let run = |uids: &'static [&str], options: JobOptions, lines: usize| {
+        end_after(&bench, || chain(&bench, uids), options, lines, StopHandle::stop);
+        assert_eq!(bench.output_lines().len(), lines);
+    };
     bench.feed((0..50).map(|n| n.to_string()));
-    chain(&bench, &["a", "b"]).run(bench.options(2)).unwrap();
+    run(&["a", "b"], bench.options(2), 100);
     let mut lines = bench.output_lines();
-    assert_eq!(lines.len(), 100);
 
     bench.feed((0..5).map(|n| n.to_string()));
     let mut fork = bench.options(3);
@@ -164,13 +184,13 @@ fn operators_may_come_go_and_change_places_and_a_fork_has_the_state() {
     }
     assert_eq!(bench.output_lines(), lines, "nothing was read");
     fork.allow_unclaimed_state = true;
-    chain(&bench, &["c", "b"]).run(fork).unwrap();
+    run(&["c", "b"], fork, 110);
     lines.extend((0..5).flat_map(|key| [format!("b {key} 11"), format!("c {key} 1")]));
     lines.sort();
     assert_eq!(bench.output_lines(), lines);
 
     // The original goes on as if there were no fork.
-    chain(&bench, &["b", "a"]).run(bench.options(1)).unwrap();
+    run(&["b", "a"], bench.options(1), 120);
     lines.extend((0..5).flat_map(|key| [format!("a {key} 11"), format!("b {key} 11")]));
     lines.sort();
     assert_eq!(bench.output_lines(), lines);
