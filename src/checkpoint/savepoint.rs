@@ -29,15 +29,6 @@ fn uri(place: &str) -> String {
     if place.starts_with('/') { format!("file://{place}") } else { place.to_owned() }
 }
 
-/// Checks that something can be opened there.
-///
-/// # Errors
-/// The store's.
-pub fn check_target(target: &str) -> Result<(), Error> {
-    storage::open(&uri(target), "")?;
-    Ok(())
-}
-
 /// Writes a savepoint into a new folder below `target` and gives that folder's URI. What was written is taken back if it
 /// cannot be finished.
 ///

@@ -32,15 +32,23 @@ fn schema() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
+/// The names of all values below an object of the schema.
+fn leaves(at: &str, schema: &Value, found: &mut BTreeSet<String>) {
+    for (key, below) in schema["properties"].as_object().unwrap() {
+        let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+        if below["properties"].is_object() {
+            leaves(&at, below, found);
+        } else {
+            found.insert(at);
+        }
+    }
+}
+
 #[test]
 fn the_schema_has_exactly_the_settings_of_the_reference() {
     let schema = schema();
-    let sections = schema["properties"]["config"]["properties"].as_object().unwrap();
     let mut known = BTreeSet::new();
-    for (section, settings) in sections {
-        let settings = &settings["properties"];
-        known.extend(settings.as_object().unwrap().keys().map(|key| format!("{section}.{key}")));
-    }
+    leaves("", &schema["properties"]["config"], &mut known);
     // Below it everything is allowed that librdkafka knows.
     assert!(known.remove("kafka.properties"));
     let named = reference().into_keys().filter(|key| !key.starts_with("kafka.properties."));
@@ -65,13 +73,15 @@ fn nothing_but_free_objects_of_kubernetes_takes_unknown_keys() {
 
 #[test]
 fn every_default_of_the_reference_passes_through_the_chart_into_the_program() {
-    let mut config = Map::new();
-    for (key, value) in reference() {
-        let (section, key) = key.split_once('.').unwrap();
+    let mut config = Value::Object(Map::new());
+    let reference = reference();
+    for (key, value) in &reference {
         let Some(value) = value else { continue };
-        let typed = serde_json::from_str(&value).unwrap_or(Value::String(value));
-        let section = config.entry(section).or_insert_with(|| Value::Object(Map::new()));
-        section.as_object_mut().unwrap().insert(key.to_owned(), typed);
+        let typed = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.clone()));
+        let at = key.split('.').fold(&mut config, |at, part| {
+            at.as_object_mut().unwrap().entry(part).or_insert_with(|| Value::Object(Map::new()))
+        });
+        *at = typed;
     }
     // A pod that answers itself alone cannot be probed.
     config["http"]["address"] = "0.0.0.0:8080".into();
@@ -88,13 +98,12 @@ fn every_default_of_the_reference_passes_through_the_chart_into_the_program() {
     ];
     let objects = helm::objects(values.to_str().unwrap(), &given);
     assert_settings_are_right("reference", helm::settings(&objects));
-    for (section, settings) in &config {
-        for key in settings.as_object().unwrap().keys() {
-            let settings = helm::settings(&objects);
-            let (_, below) = settings.split_once(&format!("[{section}]\n")).expect("each section is there");
-            let below = below.split("\n[").next().unwrap();
-            assert!(below.contains(&format!("\"{key}\" = ")), "{section}.{key} is lost: {settings}");
-        }
+    let settings = helm::settings(&objects);
+    for (key, _) in reference.iter().filter(|(_, value)| value.is_some()) {
+        let (section, name) = key.rsplit_once('.').unwrap();
+        let (_, below) = settings.split_once(&format!("[{section}]\n")).expect("each section is there");
+        let below = below.split("\n[").next().unwrap();
+        assert!(below.contains(&format!("\"{name}\" = ")), "{key} is lost: {settings}");
     }
 }
 

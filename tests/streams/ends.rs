@@ -68,7 +68,7 @@ fn at_the_end_of_its_input_an_operator_gives_out_what_it_kept_back() {
 #[expect(clippy::disallowed_methods, reason = "the job borrows the bench")]
 fn end_after<T>(
     bench: &Bench,
-    build: impl Fn() -> Job + Sync,
+    build: impl Fn() -> Job + Send,
     options: JobOptions,
     lines: usize,
     end: impl FnOnce(&StopHandle) -> T,
