@@ -223,3 +223,35 @@ fn a_savepoint_is_rescaled_and_a_rescale_that_dies_leaves_it_whole() {
     scene.drain(program);
     scene.judge();
 }
+
+#[test]
+fn a_start_that_could_not_begin_with_its_savepoint_is_not_mistaken_for_the_first() {
+    let scene = with_savepoints("savepoint-missing");
+    let (mut program, address) = http::start(&scene);
+    scene.wait_for_progress();
+    let place = created(create(&address).arg("--stop"));
+    assert!(program.wait(PATIENCE).unwrap().success(), "log {}", scene.log());
+    fs::remove_dir_all(scene.job.folder.join("checkpoints")).unwrap();
+    let aside = scene.job.folder.join("aside");
+    fs::rename(place.join("state"), &aside).unwrap();
+    let must_fail = |from: bool, text: &str| {
+        let job = tidegate_tools::program::Job::clone(&scene.job);
+        let mut program = job
+            .start_with(|command| {
+                if from {
+                    command.arg("--from").arg(&place);
+                }
+            })
+            .unwrap();
+        assert!(!program.wait(PATIENCE).unwrap().success(), "{text}");
+        assert!(scene.has_logged(text), "log {}", scene.log());
+    };
+    must_fail(false, "has no checkpoint of job");
+    must_fail(true, "state/");
+    must_fail(false, "was about to begin with");
+    fs::rename(&aside, place.join("state")).unwrap();
+    let mut scene = scene.flag("from", place.to_str().unwrap());
+    let program = scene.start();
+    scene.drain(program);
+    scene.judge();
+}

@@ -149,7 +149,8 @@ pub struct Manifest {
     pub finished: bool,
     /// When it was published, milliseconds since the Unix epoch, for people.
     pub published_at_ms: i64,
-    /// The nonce of the savepoint that the job began with last; empty if it did not.
+    /// What the job began with last, see [`savepoint::Snapshot::origin`](super::savepoint::Snapshot::origin); of one that has
+    /// not started, what it is about to begin with. Empty if there is nothing.
     pub restored_from: String,
     /// The operators with anything to remember.
     pub operators: Vec<OperatorSnapshot>,

@@ -180,6 +180,9 @@ pub struct Protocol {
     end_requested: bool,
     /// A savepoint that is not yet triggered, and what shall follow it.
     savepoint_requested: Option<(SavepointRequest, BarrierKind)>,
+    /// Whether a savepoint was triggered since the last checkpoint was complete. The next one waits for a checkpoint, since
+    /// each leaves a transaction that only a checkpoint commits.
+    savepoint_taken: bool,
     ended: bool,
 }
 
@@ -206,6 +209,7 @@ impl Protocol {
             failures_in_a_row: 0,
             end_requested: false,
             savepoint_requested: None,
+            savepoint_taken: false,
             ended: false,
         }
     }
@@ -301,8 +305,12 @@ impl Protocol {
         let is_checkpoint = savepoint.is_none() || kind.is_last();
         if is_checkpoint {
             self.failures_in_a_row = 0;
+            self.savepoint_taken = false;
             self.reserved = CheckpointId(self.reserved.0.max(checkpoint.0 + 1 + RESERVE));
             self.next_trigger = self.next_trigger.max(now + self.settings.minimum_pause);
+        } else {
+            // What the savepoint left pending is committed soon.
+            self.next_trigger = now;
         }
         actions.push(Action::Complete { checkpoint, kind, savepoint });
         if is_checkpoint {
@@ -388,7 +396,9 @@ impl Protocol {
     fn trigger(&mut self, now: Instant, actions: &mut Vec<Action>) {
         while self.has_room() {
             // Somebody waits for a savepoint: it does not wait for the interval.
-            let (kind, savepoint) = match self.savepoint_requested.take() {
+            let may =
+                |(_, kind): &mut (SavepointRequest, BarrierKind)| kind.is_last() || !self.savepoint_taken;
+            let (kind, savepoint) = match self.savepoint_requested.take_if(may) {
                 Some((request, kind)) => (kind, Some(request)),
                 None if now < self.next_trigger => return,
                 None if self.end_requested => (BarrierKind::Last, None),
@@ -405,6 +415,8 @@ impl Protocol {
             if savepoint.is_none() {
                 // Counted from the trigger itself: a late one is not followed by a burst.
                 self.next_trigger = now + self.settings.interval;
+            } else {
+                self.savepoint_taken = true;
             }
             let phase = Phase::Waiting { missing: self.tasks.clone(), deadline: now + self.settings.timeout };
             self.pending.insert(checkpoint, Pending { kind, savepoint, phase });

@@ -188,8 +188,27 @@ fn a_savepoint_is_taken_at_once_and_subsumes_nothing() {
     assert_eq!(asked, [Action::Trigger { checkpoint: eight, kind, savepoint }]);
     ack_all(&mut p, 8, now);
     let done = p.step(Event::Published { checkpoint: eight }, now);
-    assert_eq!(done, [Action::Complete { checkpoint: eight, kind, savepoint }]);
+    let complete = Action::Complete { checkpoint: eight, kind, savepoint };
+    assert_eq!(done, [complete, trigger(9, BarrierKind::Periodic)], "its transactions are committed soon");
     assert_eq!(ack_all(&mut p, 7, now), [Action::Publish { checkpoint: CheckpointId(7) }]);
+}
+
+#[test]
+fn a_second_savepoint_waits_for_a_checkpoint() {
+    let t0 = clock::now();
+    let mut p = protocol(t0);
+    let ask = |n| Event::SavepointRequested { request: SavepointRequest(n), kind: BarrierKind::Periodic };
+    p.step(ask(1), t0);
+    ack_all(&mut p, 7, t0);
+    let done = p.step(Event::Published { checkpoint: CheckpointId(7) }, t0);
+    assert_eq!(done[1..], [trigger(8, BarrierKind::Periodic)]);
+    assert_eq!(p.step(ask(2), t0), []);
+    ack_all(&mut p, 8, t0);
+    let actions = p.step(Event::Published { checkpoint: CheckpointId(8) }, t0);
+    assert!(
+        matches!(actions[1], Action::Trigger { savepoint: Some(SavepointRequest(2)), .. }),
+        "{actions:?}"
+    );
 }
 
 #[test]

@@ -108,6 +108,14 @@ pub fn open(place: &str, options: &storage::Options) -> Result<Snapshot, Error> 
 }
 
 impl Snapshot {
+    /// What a job remembers that it has begun with. The checkpoints of another job are one thing, however many come.
+    pub fn origin(&self) -> String {
+        match self.is_savepoint {
+            true => self.manifest.nonce.clone(),
+            false => format!("checkpoints of {} in {}", self.manifest.job, self.store.location()),
+        }
+    }
+
     /// Copies its files into the store of the job that begins with it, under names of that job's generation, and gives
     /// the operators that refer to the copies.
     ///
@@ -164,10 +172,8 @@ impl Snapshot {
             return Err(Error::NoSnapshot { location: self.store.location() });
         }
         self.store.delete(MANIFEST)?;
-        for file in self.manifest.files() {
-            self.store.delete(&file.name)?;
-        }
-        Ok(())
+        let files: Vec<String> = self.manifest.files().map(|file| file.name.clone()).collect();
+        Ok(self.store.delete_all(&files)?)
     }
 
     /// Everything that is wrong with it, one text each: files that are missing or changed, key groups that no subtask or

@@ -51,9 +51,17 @@ pub enum Publication {
 pub struct Claims {
     newest: Option<Generation>,
     nonces: Vec<String>,
+    /// What the job shall begin with, if it has not started yet.
+    from: Option<String>,
 }
 
 impl Claims {
+    /// A job that has not started yet shall begin with this savepoint: its claim says so, and until it has begun no start
+    /// without one is mistaken for its first.
+    pub fn begin_with(&mut self, from: Option<&str>) {
+        self.from = from.map(str::to_owned);
+    }
+
     /// Whether this process has ever owned the job.
     pub fn any(&self) -> bool {
         self.newest.is_some()
@@ -202,6 +210,9 @@ impl Sequence {
                 None => Manifest::unborn(self.job.clone()),
             };
             claim.cause = Cause::Claim;
+            if let Some(from) = claims.from.as_ref().filter(|_| !claim.started) {
+                claim.restored_from.clone_from(from);
+            }
             claim.slot = newest.as_ref().map_or(0, |m| m.slot + 1);
             claim.generation = newest.as_ref().map_or(Generation(1), |m| m.generation.next());
             claim.reserved = CheckpointId(claim.reserved.0.max(claim.checkpoint.0 + 1));
@@ -210,7 +221,11 @@ impl Sequence {
             claims.nonces.push(claim.nonce.clone());
             match self.publish(&claim) {
                 Publication::Mine => {
-                    *claims = Claims { newest: Some(claim.generation), nonces: Vec::new() };
+                    *claims = Claims {
+                        newest: Some(claim.generation),
+                        nonces: Vec::new(),
+                        from: claims.from.take(),
+                    };
                     return Ok(claim);
                 }
                 Publication::Fenced { .. } => {}

@@ -223,9 +223,10 @@ impl Settings {
     ///
     /// A transaction is in use from its barrier until a manifest without it is published: that is until a first
     /// checkpoint is complete, which permits the commit, and a second one, triggered afterwards, which records it. Either
-    /// takes at most all tolerable failures in a row, with `maximum_concurrent` barriers under way; one more is open.
+    /// takes at most all tolerable failures in a row, with `maximum_concurrent` barriers under way, and one savepoint may
+    /// come between; one more is open.
     pub fn transactions_per_subtask(&self) -> u32 {
-        2 * (self.tolerable_failures + self.maximum_concurrent) + 1
+        2 * (self.tolerable_failures + self.maximum_concurrent + 1) + 1
     }
 
     /// The shortest transaction timeout with which no prepared transaction can be aborted while everything goes

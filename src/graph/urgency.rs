@@ -37,6 +37,17 @@ impl Urgency {
         self.at.store(NEVER, Ordering::Release);
     }
 
+    /// The moment as it is set now, for [`Urgency::clear_if`].
+    pub fn set_now(&self) -> u64 {
+        self.at.load(Ordering::Acquire)
+    }
+
+    /// Nothing is urgent any more, unless another moment was set since [`Urgency::set_now`].
+    pub fn clear_if(&self, set: u64) {
+        // If it fails, somebody has set another one, which stays.
+        let _ = self.at.compare_exchange(set, NEVER, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
     /// Whether the moment has come.
     #[inline]
     pub fn is_due(&self) -> bool {

@@ -87,7 +87,7 @@ pub trait BroadcastProcessFunction<In, B>: Clone + Send + 'static {
 
     /// Called when the input is over, before the job's last checkpoint: when all sources are at their ends, and at a stop
     /// that drains. Emits what was kept back; what is emitted has no event time of its own, see [`Emitter::emit_at`].
-    /// Called once more if that checkpoint fails, so what was emitted must be forgotten.
+    /// If that checkpoint fails the job goes back to the one before.
     ///
     /// # Errors
     /// Fails the task.
@@ -141,7 +141,7 @@ pub trait KeyedBroadcastProcessFunction<In, B>: Clone + Send + 'static {
 
     /// Called when the input is over, before the job's last checkpoint: when all sources are at their ends, and at a stop
     /// that drains. Emits what was kept back; what is emitted has no event time of its own, see [`Emitter::emit_at`].
-    /// Called once more if that checkpoint fails, so what was emitted must be forgotten.
+    /// If that checkpoint fails the job goes back to the one before.
     ///
     /// # Errors
     /// Fails the task.

@@ -51,8 +51,8 @@ pub trait Stage<T>: Send {
     /// As [`Stage::process`].
     fn end_of_batch(&mut self) -> Result<(), Failure>;
 
-    /// The input is over: what was kept back is emitted. Comes before the last barrier, and again before the next one if
-    /// that checkpoint fails.
+    /// The input is over: what was kept back is emitted. Comes before the last barrier; if that checkpoint fails, the
+    /// attempt does.
     ///
     /// # Errors
     /// As [`Stage::process`].

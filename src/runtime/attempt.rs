@@ -5,6 +5,7 @@ use super::committing::Committing;
 use super::driver::Driver;
 use super::events::{CAPACITY, Command, Events};
 use super::job::{Outcome, Setup};
+use super::progress::Phase;
 use super::recovery::{self, Beginning};
 use super::snapshot::Snapshots;
 use super::task::{Surroundings, run_input, run_source};
@@ -43,6 +44,10 @@ pub(super) fn run(setup: &Setup, attempt: Attempt) -> Result<Outcome, Failure> {
         cancelled.store(true, Ordering::SeqCst);
         closers.iter().for_each(|close| close());
         setup.stop.desk().fail_running();
+        if result.is_err() {
+            // From here to the next start nothing is driven.
+            setup.options.progress.enter(Phase::Restarting);
+        }
         driver.close(result.is_ok());
         result
     });
@@ -92,7 +97,8 @@ fn start(
     let no_thread = |e: std::io::Error| Failure::restart(format!("no thread for a task: {e}"));
     let count = assembly.sources.len() + assembly.inputs.len();
     let (store, generation) = (setup.sequence.store(), beginning.manifest.generation);
-    let (snapshots, writers) = Snapshots::start(count, store, generation, &setup.options.checkpoint, events)?;
+    let (snapshots, writers) =
+        Snapshots::start(count, store, generation, &setup.options.checkpoint, events, &assembly.cancelled)?;
     threads.extend(writers);
     let mut committing = Vec::new();
     for (uid, subtask, committer) in assembly.committers.take() {

@@ -44,10 +44,12 @@ fn delete(setup: &Setup, settled: &Manifest) -> Result<(), Failure> {
     };
     sequence.must_publish(&emptied)?;
     // Files first, so that no manifest is gone before what it names.
-    let names = files.into_iter().chain(slots.into_iter().map(Manifest::name_of));
-    for name in names {
-        if let Err(e) = sequence.store().delete(&name) {
-            tracing::warn!(name, error = %e, "a checkpoint's file could not be deleted and stays behind");
+    let (files, slots): (Vec<String>, Vec<String>) =
+        (files.into_iter().collect(), slots.into_iter().map(Manifest::name_of).collect());
+    for names in [files, slots] {
+        if let Err(e) = sequence.store().delete_all(&names) {
+            tracing::warn!(error = %e, "files of checkpoints could not be deleted and stay behind");
+            break;
         }
     }
     tracing::info!(checkpoint = settled.checkpoint.0, "the checkpoints of the cancelled job are deleted");

@@ -20,6 +20,7 @@ use crate::model::{
     Alignment, Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId,
 };
 use crate::operator::KeyGroups;
+use crate::state::StateHandle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -82,6 +83,8 @@ pub(super) struct Driver<'a> {
     at_end: BTreeSet<TaskId>,
     stopping: bool,
     ending: Ending,
+    /// The checkpoint before which every operator has given out what it kept back.
+    drained: Option<CheckpointId>,
     /// The savepoint that is asked for or under way, and where it shall be.
     savepoint: Option<savepoints::Order>,
     /// Where the savepoint is that the publishing thread has written.
@@ -142,6 +145,7 @@ impl<'a> Driver<'a> {
             at_end: BTreeSet::new(),
             stopping: false,
             ending: Ending::No,
+            drained: None,
             savepoint: None,
             saved: None,
             triggered_at: now,
@@ -296,6 +300,9 @@ impl<'a> Driver<'a> {
             Action::Trigger { checkpoint, kind, savepoint } => {
                 let finishing = kind.is_last() && self.at_end == self.started.sources;
                 let kind = if finishing { BarrierKind::Drain } else { kind };
+                if kind == BarrierKind::Drain {
+                    self.drained = Some(checkpoint);
+                }
                 let (triggered_at, by_task) = (clock::now(), BTreeMap::new());
                 self.parts.insert(checkpoint, Parts { triggered_at, finishing, savepoint, by_task });
                 let alignment = match savepoint {
@@ -346,6 +353,12 @@ impl<'a> Driver<'a> {
                             self.waits
                         );
                     }
+                }
+                if self.drained == Some(checkpoint) {
+                    return Err(Failure::restart(format!(
+                        "checkpoint {checkpoint} failed after every operator had given out what it kept back: the job goes \
+                         back to the one before"
+                    )));
                 }
                 if kind.is_last() {
                     self.command(Command::Resume)?;
@@ -459,7 +472,8 @@ impl<'a> Driver<'a> {
         let now = clock::now();
         let (took, publishing) = (now - self.triggered_at, now - self.published_at);
         self.published_at = now;
-        let bytes: u64 = self.manifest.files().map(|f| f.bytes).sum();
+        let subtasks = self.manifest.operators.iter().flat_map(|o| &o.subtasks);
+        let bytes: u64 = subtasks.flat_map(|s| s.handles()).map(StateHandle::bytes).sum();
         self.meters.completed(checkpoint.0, took, publishing, bytes);
         self.setup.options.progress.completed(checkpoint.0);
         tracing::info!(

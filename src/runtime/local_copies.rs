@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is copied: files of state, not manifests.
 const COPIED: &str = "state/";
@@ -116,12 +117,31 @@ impl Storage for LocalCopies {
         }
         self.store.delete(name)
     }
+
+    fn delete_all(&self, names: &[String]) -> Result<(), storage::Error> {
+        for path in names.iter().filter_map(|name| self.path(name)) {
+            let _ = fs::remove_file(path);
+        }
+        self.store.delete_all(names)
+    }
+
+    fn distrust(&self, name: &str) -> bool {
+        self.path(name).is_some_and(|path| fs::remove_file(path).is_ok())
+    }
+
+    fn list_older(&self, folder: &str, than: Duration) -> Result<Vec<String>, storage::Error> {
+        self.store.list_older(folder, than)
+    }
+
+    fn sweep(&self, older_than: Duration) -> Result<usize, storage::Error> {
+        self.store.sweep(older_than)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Local;
+    use crate::storage::{FileRef, Local};
 
     fn copies(dir: &tempfile::TempDir) -> (LocalCopies, Arc<dyn Storage>) {
         let store: Arc<dyn Storage> = Arc::new(Local::open(dir.path().join("store")).unwrap());
@@ -149,6 +169,18 @@ mod tests {
         fs::remove_file(copy_of(&copies, "state/1-1-a")).unwrap();
         assert_eq!(copies.get("state/1-1-a").unwrap(), b"gone bad!", "from the storage");
         assert_eq!((copies.used.get(), copies.missed.get()), (1, 2));
+    }
+
+    #[test]
+    fn a_copy_of_something_else_is_given_up_for_what_the_storage_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let (copies, store) = copies(&dir);
+        let file = FileRef::write(&copies, "state/1-1-a".into(), b"all of it").unwrap();
+        copies.copy("state/1-1-a", b"of another time");
+        assert_eq!(file.read(&copies).unwrap(), b"all of it");
+        assert!(!copy_of(&copies, "state/1-1-a").exists());
+        store.delete("state/1-1-a").unwrap();
+        assert!(file.read(&copies).is_err());
     }
 
     #[test]

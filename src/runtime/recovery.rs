@@ -40,17 +40,29 @@ pub(super) fn check(setup: &Setup) -> Result<(), Failure> {
         // It takes room and harms nobody.
         Err(e) => tracing::warn!(error = %e, "what died with its writer stays behind"),
     }
+    let newest = setup.sequence.newest().map_err(Failure::from);
     if let Some(from) = &setup.options.from {
-        let begun =
-            setup.sequence.newest().map_err(Failure::from)?.is_some_and(|m| !m.restored_from.is_empty());
+        let newest = newest?;
+        let begun = newest.as_ref().is_some_and(|m| m.started && !m.restored_from.is_empty());
         return match savepoint::open(from, &setup.options.storage) {
             // It was claimed, and so deleted when the job had begun with it.
             Err(checkpoint::Error::NoSnapshot { .. }) if begun => Ok(()),
             opened => Ok(opened.map(drop)?),
         };
     }
-    if setup.options.fresh || setup.sequence.newest().map_err(Failure::from)?.is_some() {
+    if setup.options.fresh {
         return Ok(());
+    }
+    match newest? {
+        Some(newest) if !newest.started && !newest.restored_from.is_empty() => {
+            return Err(Failure::configuration(format!(
+                "job {} was about to begin with {} and did not come to it, so it has no state yet; start it with --from \
+                 again, or with --fresh if it shall begin anew",
+                setup.options.job, newest.restored_from
+            )));
+        }
+        Some(_) => return Ok(()),
+        None => {}
     }
     for (id, control) in setup.sinks() {
         let known = control.known_ids(&setup.options.job).map_err(|e| e.at(setup.place(id)))?;
@@ -119,6 +131,7 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
 pub(super) fn claim(setup: &Setup) -> Result<Manifest, Failure> {
     let mut claims = setup.claims.borrow_mut();
     let fresh = setup.options.fresh && !claims.any();
+    claims.begin_with(setup.options.from.as_deref());
     Ok(setup.sequence.claim_again(&mut claims, fresh)?)
 }
 
@@ -137,13 +150,13 @@ fn resolve(setup: &Setup, manifest: Manifest) -> Result<Manifest, Failure> {
 /// job's own newest manifest lists is resolved by then; what the savepoint lists is the job's only if it is of the same
 /// job.
 fn begin_with(setup: &Setup, manifest: Manifest, from: &str) -> Result<Manifest, Failure> {
-    let claimed = !manifest.restored_from.is_empty();
+    let claimed = manifest.started && !manifest.restored_from.is_empty();
     let snapshot = match savepoint::open(from, &setup.options.storage) {
         Err(checkpoint::Error::NoSnapshot { .. }) if claimed => return Ok(manifest),
         opened => opened?,
     };
     let dispose = || if setup.options.claim && snapshot.is_savepoint { snapshot.dispose() } else { Ok(()) };
-    if manifest.restored_from == snapshot.manifest.nonce {
+    if manifest.started && manifest.restored_from == snapshot.origin() {
         tracing::info!(from, "the job has begun with this before and goes on from its own checkpoints");
         dispose()?;
         return Ok(manifest);
@@ -160,7 +173,7 @@ fn begin_with(setup: &Setup, manifest: Manifest, from: &str) -> Result<Manifest,
     let next = Manifest {
         started: true,
         finished: false,
-        restored_from: snapshot.manifest.nonce.clone(),
+        restored_from: snapshot.origin(),
         operators: adopted.operators,
         ..setup.sequence.next(&manifest, Cause::Restore, manifest.checkpoint)
     };

@@ -9,6 +9,7 @@ use crate::operator::{Captured, Frozen, FrozenPart};
 use crate::state::{FrozenStates, StateHandle};
 use crate::storage::{FileRef, Storage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -41,6 +42,7 @@ impl Snapshots {
         generation: Generation,
         settings: &Settings,
         events: &Events,
+        cancelled: &Arc<AtomicBool>,
     ) -> Result<(Self, Vec<JoinHandle<()>>), Failure> {
         let waiting = tasks * WAITING_PER_TASK * settings.maximum_concurrent as usize;
         let (sender, receiver) = sync_channel(waiting);
@@ -53,6 +55,7 @@ impl Snapshots {
                 generation,
                 inline_below_bytes: settings.inline_below_bytes,
                 events: events.clone(),
+                cancelled: Arc::clone(cancelled),
             };
             let started = thread::spawn(format!("snapshot-{number}"), move || writer.run());
             threads.push(started.map_err(|e| Failure::restart(format!("no thread for snapshots: {e}")))?);
@@ -85,6 +88,7 @@ struct Writer {
     generation: Generation,
     inline_below_bytes: u64,
     events: Events,
+    cancelled: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -92,6 +96,10 @@ impl Writer {
         loop {
             let order = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(Order { task, checkpoint, frozen }) = order else { return };
+            // Nobody will list it any more; a store that is away would hold up the next attempt.
+            if self.cancelled.load(Ordering::Relaxed) {
+                continue;
+            }
             let written = catch_unwind(AssertUnwindSafe(|| self.write(task, checkpoint, frozen)));
             let result = written.unwrap_or_else(|panic| {
                 let text = format!("writing a snapshot panicked: {}", thread::panic_text(&*panic));

@@ -77,6 +77,7 @@ pub(super) fn run_source(
         };
         match command {
             Some(Command::Barrier(barrier)) => {
+                let set = urgency.set_now();
                 // What is still being replayed is before an aligned barrier; one that may overtake leaves it in flight.
                 while !backlog.is_empty() && !may_overtake(barrier, urgency) && !here.is_cancelled() {
                     source.idle()?;
@@ -91,7 +92,7 @@ pub(super) fn run_source(
                     other => other,
                 };
                 source.forward(Signal::Barrier(Barrier { alignment, ..barrier }))?;
-                urgency.clear();
+                urgency.clear_if(set);
                 here.submit(barrier, frozen);
                 paused = barrier.kind.is_last();
             }

@@ -8,7 +8,7 @@ use crate::runtime::{Outcome, SavepointStatus, StopHandle};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Operations that are kept; the oldest ones whose end was read are forgotten.
+/// Operations that are kept; the oldest savepoints and those whose end was read are forgotten.
 const KEPT: usize = 100;
 
 /// What can be asked.
@@ -81,7 +81,7 @@ impl Operations {
 
     fn add(all: &mut Vec<Operation>, kind: Kind, savepoint: Option<u64>) -> Operation {
         if all.len() >= KEPT
-            && let Some(oldest) = all.iter().position(|o| o.told)
+            && let Some(oldest) = all.iter().position(|o| o.told || o.savepoint.is_some())
         {
             all.remove(oldest);
         }
@@ -158,6 +158,9 @@ impl Operations {
                 continue;
             }
             operation.state = match &how {
+                Ok(outcome) if outcome.cancelled && operation.kind == Kind::Stop => {
+                    State::Failed { reason: "the job was cancelled".to_owned() }
+                }
                 Ok(outcome) => State::Succeeded { checkpoint: Some(outcome.checkpoint), location: None },
                 Err(reason) => State::Failed { reason: reason.clone() },
             };

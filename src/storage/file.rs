@@ -24,14 +24,21 @@ impl FileRef {
         Ok(Self { name, bytes: bytes.len() as u64, crc32: crc32fast::hash(bytes) })
     }
 
+    fn is(&self, bytes: &[u8]) -> bool {
+        bytes.len() as u64 == self.bytes && crc32fast::hash(bytes) == self.crc32
+    }
+
     /// Reads the blob and checks that it is what was written.
     ///
     /// # Errors
     /// [`Error::Changed`] if it is not; else the store's.
     pub fn read(&self, store: &dyn Storage) -> Result<Vec<u8>, Error> {
-        let bytes = store.get(&self.name)?;
+        let mut bytes = store.get(&self.name)?;
+        if !self.is(&bytes) && store.distrust(&self.name) {
+            bytes = store.get(&self.name)?;
+        }
         let (found_bytes, found_crc32) = (bytes.len() as u64, crc32fast::hash(&bytes));
-        if found_bytes != self.bytes || found_crc32 != self.crc32 {
+        if !self.is(&bytes) {
             return Err(Error::Changed {
                 location: store.location(),
                 name: self.name.clone(),

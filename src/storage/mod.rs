@@ -90,6 +90,11 @@ pub trait Storage: Send + Sync {
         left(self.location(), names.len(), failed.collect())
     }
 
+    /// Its bytes were not what they must be. Whether asking again may bring others: a copy that was used is given up then.
+    fn distrust(&self, _name: &str) -> bool {
+        false
+    }
+
     /// Removes what writers have left behind that died while they wrote, and that no reader sees: temporary files, and
     /// uploads that were never completed. What is younger may belong to a writer that lives. Returns how many there were:
     /// none, where a write is done in one step.

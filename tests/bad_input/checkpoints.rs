@@ -167,7 +167,7 @@ fn checkpoints_that_are_lost_while_the_brokers_remember_the_job() {
     let aside = job.folder.join("aside");
     fs::rename(job.store(), &aside).unwrap();
     job.must_refuse(&[
-        &format!("has no checkpoint of job {}, but the broker knows 7 transactional ids of it", job.group),
+        &format!("has no checkpoint of job {}, but the broker knows 9 transactional ids of it", job.group),
         &format!("tidegate:{}:counts:0:", job.group),
         "Point --checkpoints at the folder that it used, or start with --fresh",
     ]);

@@ -184,14 +184,23 @@ fn operators_may_come_go_and_change_places_and_a_fork_has_the_state() {
     }
     assert_eq!(bench.output_lines(), lines, "nothing was read");
     fork.allow_unclaimed_state = true;
-    run(&["c", "b"], fork, 110);
+    run(&["c", "b"], fork.clone(), 110);
     lines.extend((0..5).flat_map(|key| [format!("b {key} 11"), format!("c {key} 1")]));
     lines.sort();
     assert_eq!(bench.output_lines(), lines);
 
+    // It has begun with the original's checkpoints once, and goes on from its own.
+    bench.feed((0..5).map(|n| n.to_string()));
+    run(&["b", "c"], fork, 120);
+    lines.extend((0..5).flat_map(|key| [format!("b {key} 12"), format!("c {key} 2")]));
+    lines.sort();
+    assert_eq!(bench.output_lines(), lines);
+
     // The original goes on as if there were no fork.
-    run(&["b", "a"], bench.options(1), 120);
-    lines.extend((0..5).flat_map(|key| [format!("a {key} 11"), format!("b {key} 11")]));
+    run(&["b", "a"], bench.options(1), 140);
+    let counts = [11, 12];
+    lines.extend((0..5).flat_map(|key| counts.map(|n| format!("a {key} {n}"))));
+    lines.extend((0..5).flat_map(|key| counts.map(|n| format!("b {key} {n}"))));
     lines.sort();
     assert_eq!(bench.output_lines(), lines);
 }

@@ -357,7 +357,10 @@ impl Settings {
 
     fn read_savepoint(&mut self, from: &mut Reading) {
         let savepoint = &mut self.savepoint;
-        let some = |text: &str| Ok((!text.is_empty()).then(|| text.to_owned()));
+        let some = |text: &str| match text {
+            "" => Err("expected a URI or an absolute path, found nothing".to_owned()),
+            text => Ok(Some(text.to_owned())),
+        };
         from.parsed(
             "savepoint.folder",
             "savepoints",

@@ -70,6 +70,14 @@ fn all_that_is_wrong_is_told_at_once_with_its_place_and_a_suggestion() {
 }
 
 #[test]
+fn a_place_that_is_named_is_not_empty() {
+    for flag in ["--from", "--savepoints"] {
+        let problems = load(&[flag, ""], &[]).unwrap_err();
+        assert!(problems.iter().any(|p| p.contains("expected a URI") && p.contains(flag)), "{problems:?}");
+    }
+}
+
+#[test]
 fn what_is_missing_is_told_with_every_way_to_give_it() {
     let problems = Settings::from(["program"], &Variables::new()).unwrap_err();
     assert_eq!(problems.len(), 5, "{problems:#?}");
