@@ -66,6 +66,9 @@ mod tests {
         };
         assert!(with("").is_ok() && with(" --bootstrap b --property a=b").is_ok());
         assert!(with(" --property a=b").is_err());
+        let both = "--bootstrap b --property a=b --checkpoints s3://c/d --storage-property s3.region=eu";
+        let list = format!("tidegate txn list {both}");
+        assert!(Arguments::try_parse_from(list.split(' ')).is_ok(), "one is Kafka's, the other the store's");
     }
 
     #[test]

@@ -7,14 +7,14 @@ use crate::storage::Options;
 pub(super) struct StoreArguments {
     /// A property of the store, such as s3.endpoint=http://127.0.0.1:7070; may be repeated
     #[arg(long = "storage-property", value_name = "NAME=VALUE", value_parser = property)]
-    properties: Vec<(String, String)>,
+    storage_properties: Vec<(String, String)>,
 }
 
 impl StoreArguments {
     /// The settings that they make.
     pub(super) fn options(&self) -> Options {
         let mut options = Options::default();
-        for (name, value) in &self.properties {
+        for (name, value) in &self.storage_properties {
             options.set(name, value).expect("each property was tried when it was read");
         }
         options

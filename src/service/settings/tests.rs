@@ -65,7 +65,9 @@ fn all_that_is_wrong_is_told_at_once_with_its_place_and_a_suggestion() {
         assert!(problems.iter().any(|p| p.starts_with(text)), "{text}: {problems:#?}");
     }
     assert_eq!(problems.len(), expected.len(), "{problems:#?}");
-    let of_file = |p: &&String| p.starts_with("checkpoint.interval") && p.contains(path);
+    // As seen from the current folder.
+    let name = file.path().file_name().unwrap().to_str().unwrap();
+    let of_file = |p: &&String| p.starts_with("checkpoint.interval") && p.contains(name);
     assert_eq!(problems.iter().filter(of_file).count(), 1, "{problems:#?}");
 }
 
