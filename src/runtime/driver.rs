@@ -343,7 +343,7 @@ impl<'a> Driver<'a> {
             Action::GiveUp { checkpoint, kind, savepoint, reason } => {
                 self.drop_parts(checkpoint);
                 match savepoint {
-                    Some(request) => self.savepoint_failed(request, reason),
+                    Some(request) => self.savepoint_failed(request, reason.clone()),
                     None => {
                         self.meters.failed(self.cause);
                         self.waits = report(&self.started.waits, checkpoint);
@@ -356,8 +356,8 @@ impl<'a> Driver<'a> {
                 }
                 if self.drained == Some(checkpoint) {
                     return Err(Failure::restart(format!(
-                        "checkpoint {checkpoint} failed after every operator had given out what it kept back: the job goes \
-                         back to the one before"
+                        "checkpoint {checkpoint} failed after every operator had given out what it kept back, so the job goes \
+                         back to the one before: {reason}"
                     )));
                 }
                 if kind.is_last() {
