@@ -320,11 +320,11 @@ mod tests {
     }
 
     #[test]
-    fn transactions_cover_two_rows_of_failures() {
+    fn transactions_cover_two_rows_of_failures_and_a_savepoint_in_each() {
         let with = |tolerable_failures, maximum_concurrent| {
             let settings = Settings { tolerable_failures, maximum_concurrent, ..Settings::default() };
             settings.transactions_per_subtask()
         };
-        assert_eq!((with(0, 1), with(2, 1), with(2, 3)), (3, 7, 11));
+        assert_eq!((with(0, 1), with(2, 1), with(2, 3)), (5, 9, 13));
     }
 }
