@@ -196,6 +196,12 @@ impl Manifest {
             .map_err(|_| EnvelopeError::Length { expected: 0, found: body.len() as u64 })
     }
 
+    /// The size of all state in it, in files and in the manifest itself.
+    pub fn bytes(&self) -> u64 {
+        let subtasks = self.operators.iter().flat_map(|o| &o.subtasks);
+        subtasks.flat_map(SubtaskSnapshot::handles).map(StateHandle::bytes).sum()
+    }
+
     /// All files that it refers to.
     pub fn files(&self) -> impl Iterator<Item = &FileRef> {
         self.operators.iter().flat_map(|o| &o.subtasks).flat_map(SubtaskSnapshot::files)

@@ -6,12 +6,12 @@
 //! broadcast side does should not depend on the order of such records.
 
 use super::opening::OwnState;
-use super::process::user_failure;
+use super::process::{drain, user_failure};
 use super::{
     AnyStage, BuildContext, Context, Emitter, Frozen, FrozenPart, KeyGroups, KeySelector, KeyedContext,
     OpenContext, Outputs, Side, Signal, Stage, StageFactory, UserError,
 };
-use crate::model::{Barrier, Failure, KeyGroupRange, Origin, Record};
+use crate::model::{Barrier, Failure, KeyGroupRange, Record};
 use crate::state::{KeyedState, WriteRight};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -379,13 +379,7 @@ impl<In: Send, B: Send, S: Sides<In, B>> Stage<Side<In, B>> for TwoInputs<In, B,
     }
 
     fn drain(&mut self) -> Result<(), Failure> {
-        let mut out = Emitter::new(&mut *self.next, Record::<()>::NO_TIMESTAMP, Origin::NONE);
-        let place = self.context.info.place();
-        self.sides
-            .end_of_input(&mut out)
-            .map_err(|e| user_failure(&e, &format!("{place} at the end of its input")))?;
-        out.result()?;
-        self.next.drain()
+        drain(&self.context, &mut *self.next, |out| self.sides.end_of_input(out))
     }
 
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {

@@ -1,12 +1,12 @@
 //! User code with keys: the stage makes a record's key current, and state belongs to that key.
 
 use super::opening::OwnState;
-use super::process::user_failure;
+use super::process::{drain, user_failure};
 use super::{
     AnyStage, BuildContext, Context, Emitter, Frozen, FrozenPart, OpenContext, Signal, Stage, StageFactory,
 };
 use super::{KeyGroups, Outputs, UserError};
-use crate::model::{Barrier, Failure, Key, KeyGroupRange, Origin, Record};
+use crate::model::{Barrier, Failure, Key, KeyGroupRange, Record};
 use crate::state::KeyedState;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -150,13 +150,7 @@ impl<In: Send, F: KeyedProcessFunction<In>> Stage<In> for Keyed<In, F> {
 
     fn drain(&mut self) -> Result<(), Failure> {
         self.state.clear_key();
-        let mut out = Emitter::new(&mut *self.next, Record::<()>::NO_TIMESTAMP, Origin::NONE);
-        let place = self.context.info.place();
-        self.function
-            .end_of_input(&mut out)
-            .map_err(|e| user_failure(&e, &format!("{place} at the end of its input")))?;
-        out.result()?;
-        self.next.drain()
+        drain(&self.context, &mut *self.next, |out| self.function.end_of_input(out))
     }
 
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {

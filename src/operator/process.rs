@@ -115,13 +115,7 @@ impl<In: Send, F: ProcessFunction<In>> Stage<In> for Process<In, F> {
     }
 
     fn drain(&mut self) -> Result<(), Failure> {
-        let mut out = Emitter::new(&mut *self.next, Record::<()>::NO_TIMESTAMP, Origin::NONE);
-        let place = self.context.info.place();
-        self.function
-            .end_of_input(&mut out)
-            .map_err(|e| user_failure(&e, &format!("{place} at the end of its input")))?;
-        out.result()?;
-        self.next.drain()
+        drain(&self.context, &mut *self.next, |out| self.function.end_of_input(out))
     }
 
     fn freeze(&mut self, barrier: Barrier, frozen: &mut Frozen) -> Result<(), Failure> {
@@ -138,6 +132,19 @@ impl<In: Send, F: ProcessFunction<In>> Stage<In> for Process<In, F> {
         self.function.close().map_err(|e| user_failure(&e, &format!("{place} in close")))?;
         self.next.close()
     }
+}
+
+/// Lets user code give out what it kept back, and then what is behind it.
+pub(super) fn drain<T>(
+    context: &BuildContext,
+    next: &mut dyn Stage<T>,
+    end_of_input: impl FnOnce(&mut Emitter<'_, T>) -> Result<(), UserError>,
+) -> Result<(), Failure> {
+    let mut out = Emitter::new(next, Record::<()>::NO_TIMESTAMP, Origin::NONE);
+    end_of_input(&mut out)
+        .map_err(|e| user_failure(&e, &format!("{} at the end of its input", context.info.place())))?;
+    out.result()?;
+    next.drain()
 }
 
 /// User code's error as the task's failure.

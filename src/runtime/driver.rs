@@ -20,7 +20,7 @@ use crate::model::{
     Alignment, Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId,
 };
 use crate::operator::KeyGroups;
-use crate::state::StateHandle;
+use crate::storage::FileRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -413,9 +413,7 @@ impl<'a> Driver<'a> {
 
     /// Deletes the files of a manifest that nothing else refers to.
     fn delete_listed(&self, manifest: &Manifest) {
-        if let Some(cleaner) = &self.cleaner {
-            cleaner.delete(manifest.files().map(|f| f.name.clone()).collect());
-        }
+        self.delete(manifest.files());
     }
 
     /// A source that is held up by what follows it lets go of that when the barrier may overtake. Comes before the
@@ -431,9 +429,12 @@ impl<'a> Driver<'a> {
     }
 
     fn delete_files(&self, snapshot: &Snapshot) {
-        let files = snapshot.iter().flat_map(|(_, s)| s.files()).map(|f| f.name.clone()).collect();
+        self.delete(snapshot.iter().flat_map(|(_, s)| s.files()));
+    }
+
+    fn delete<'f>(&self, files: impl Iterator<Item = &'f FileRef>) {
         if let Some(cleaner) = &self.cleaner {
-            cleaner.delete(files);
+            cleaner.delete(files.map(|file| file.name.clone()).collect());
         }
     }
 
@@ -472,8 +473,7 @@ impl<'a> Driver<'a> {
         let now = clock::now();
         let (took, publishing) = (now - self.triggered_at, now - self.published_at);
         self.published_at = now;
-        let subtasks = self.manifest.operators.iter().flat_map(|o| &o.subtasks);
-        let bytes: u64 = subtasks.flat_map(|s| s.handles()).map(StateHandle::bytes).sum();
+        let bytes = self.manifest.bytes();
         self.meters.completed(checkpoint.0, took, publishing, bytes);
         self.setup.options.progress.completed(checkpoint.0);
         tracing::info!(

@@ -94,6 +94,13 @@ impl<T: Clone + Send + 'static> Replay<T> {
         owner == self.seat.subtask
     }
 
+    fn replay_all(&mut self) -> Result<(), Failure> {
+        while !self.left.is_empty() {
+            self.replay(PIECE)?;
+        }
+        Ok(())
+    }
+
     /// Processes at most so many records.
     fn replay(&mut self, at_most: usize) -> Result<(), Failure> {
         for _ in 0..at_most {
@@ -121,9 +128,7 @@ impl<T: Clone + Send + 'static> Stage<T> for Replay<T> {
 
     fn process(&mut self, record: Record<T>) -> Result<(), Failure> {
         // An operator before this one in the same task replays too: what it emits comes after what is here.
-        while !self.left.is_empty() {
-            self.replay(PIECE)?;
-        }
+        self.replay_all()?;
         self.next.process(record)
     }
 
@@ -135,9 +140,7 @@ impl<T: Clone + Send + 'static> Stage<T> for Replay<T> {
     }
 
     fn drain(&mut self) -> Result<(), Failure> {
-        while !self.left.is_empty() {
-            self.replay(PIECE)?;
-        }
+        self.replay_all()?;
         self.next.drain()
     }
 

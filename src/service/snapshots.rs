@@ -215,13 +215,7 @@ fn list(job: &Job) -> Result<(), Failure> {
             generation: manifest.generation.0,
             cause: format!("{:?}", manifest.cause).to_lowercase(),
             published_at_ms: manifest.published_at_ms,
-            bytes: manifest
-                .operators
-                .iter()
-                .flat_map(|o| &o.subtasks)
-                .flat_map(|s| s.handles())
-                .map(|h| h.bytes())
-                .sum(),
+            bytes: manifest.bytes(),
         });
     }
     output::print(job.output, &entries)
