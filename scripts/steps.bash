@@ -60,3 +60,21 @@ lock_target() {
   find "${paths[@]}" -type f -exec touch {} +
   printf '%s\n' "$checkout $head" >"$stamp"
 }
+
+# detach FOLDER LOG COMMAND...: starts a server there, in its own session and with none of our descriptors, and does not
+# wait. Its process is in `detached`.
+detach() {
+  local folder=$1 log=$2 descriptor
+  shift 2
+  (
+    for descriptor in /proc/"$BASHPID"/fd/*; do
+      descriptor=${descriptor##*/}
+      ((descriptor <= 2)) || eval "exec $descriptor>&-"
+    done
+    cd "$folder"
+    exec setsid "$@"
+  ) </dev/null >>"$log" 2>&1 &
+  # shellcheck disable=SC2034  # read by whoever calls this
+  detached=$!
+  disown
+}

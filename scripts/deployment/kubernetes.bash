@@ -81,18 +81,9 @@ CONFIG
   cat "$dir/env"
 }
 
-# launch_kubernetes NAME ARGUMENT...: in its own session and with none of our descriptors.
+# launch_kubernetes NAME ARGUMENT...: starts it and does not wait.
 launch_kubernetes() {
-  local descriptor
-  (
-    for descriptor in /proc/"$BASHPID"/fd/*; do
-      descriptor=${descriptor##*/}
-      ((descriptor <= 2)) || eval "exec $descriptor>&-"
-    done
-    cd "$dir"
-    exec setsid "$dir/kubernetes" "$@"
-  ) </dev/null >>"$dir/$1.log" 2>&1 &
-  disown
+  detach "$dir" "$dir/$1.log" "$dir/kubernetes" "$@"
 }
 
 await_kubernetes() {

@@ -126,20 +126,12 @@ pids() {
   printf "$dir/node-%s/server.properties\n" "$@" | grep -lzxF -f - /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3 || true
 }
 
-# launch N: starts the node's process, in its own session and with none of our descriptors, and does not wait.
+# launch N: starts the node's process and does not wait.
 launched=()
 launch() {
-  local node=$dir/node-$1 descriptor
-  (
-    for descriptor in /proc/"$BASHPID"/fd/*; do
-      descriptor=${descriptor##*/}
-      ((descriptor <= 2)) || eval "exec $descriptor>&-"
-    done
-    cd "$node"
-    exec setsid java "@$dir/java-options" kafka.Kafka "$node/server.properties"
-  ) </dev/null >>"$node/log" 2>&1 &
-  launched[$1]=$!
-  disown
+  local node=$dir/node-$1
+  detach "$node" "$node/log" java "@$dir/java-options" kafka.Kafka "$node/server.properties"
+  launched[$1]=$detached
 }
 
 # await_nodes SECONDS N...: until each of them answers and takes all of them for alive.

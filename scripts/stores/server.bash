@@ -57,19 +57,10 @@ hdfs_up() {
 
 port_answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# launch_store COMMAND...: in its own session and with none of our descriptors.
+# launch_store COMMAND...: starts it and does not wait.
 launch_store() {
-  local descriptor
-  (
-    for descriptor in /proc/"$BASHPID"/fd/*; do
-      descriptor=${descriptor##*/}
-      ((descriptor <= 2)) || eval "exec $descriptor>&-"
-    done
-    cd "$dir"
-    exec setsid "$@"
-  ) </dev/null >>"$dir/log" 2>&1 &
-  launched_store=$!
-  disown
+  detach "$dir" "$dir/log" "$@"
+  launched_store=$detached
 }
 
 # await_store WHAT TEST...: until the test passes.
