@@ -31,12 +31,13 @@ fn cancel((mut program, address): (Program, String)) {
     assert!(program.log_tail(20).contains("cancelled with checkpoint"), "{}", program.log_tail(20));
 }
 
-/// Killed after some checkpoints, then started again and judged.
-fn survives_a_kill(scene: Scene) {
+/// Killed after some checkpoints, looked at, then started again and judged.
+fn survives_a_kill(scene: Scene, look: impl FnOnce(&Scene)) {
     let mut scene = scene.feed(RATE);
     let mut program = scene.start();
     scene.wait_for_progress();
     program.kill().unwrap();
+    look(&scene);
     let program = scene.start();
     scene.wait_for_progress();
     scene.drain(program);
@@ -45,38 +46,27 @@ fn survives_a_kill(scene: Scene) {
 
 #[test]
 fn several_checkpoints_at_once_are_exactly_once() {
-    survives_a_kill(Scene::new("concurrent", 2).flag("maximum-concurrent", "3"));
+    survives_a_kill(Scene::new("concurrent", 2).flag("maximum-concurrent", "3"), |_| ());
 }
 
 #[test]
 fn small_state_lies_in_the_manifest_and_makes_no_file() {
-    let scene = Scene::new("inline", 2).flag("inline-below-bytes", "1048576");
-    let mut scene = scene.feed(RATE);
-    let mut program = scene.start();
-    scene.wait_for_progress();
-    program.kill().unwrap();
-    let files = files(&checkpoints(&scene).join("state"));
-    assert!(files.is_empty(), "{files:?}");
-    let program = scene.start();
-    scene.drain(program);
-    scene.judge();
+    survives_a_kill(Scene::new("inline", 2).flag("inline-below-bytes", "1048576"), |scene| {
+        let files = files(&checkpoints(scene).join("state"));
+        assert!(files.is_empty(), "{files:?}");
+    });
 }
 
 #[test]
 fn a_restart_takes_state_from_this_machine() {
     let copies = support::run_dir().join("copies");
     let scene = Scene::new("local-recovery", 2).flag("local-recovery", copies.to_str().unwrap());
-    let mut scene = scene.feed(RATE);
-    let mut program = scene.start();
-    scene.wait_for_progress();
-    program.kill().unwrap();
-    // What is not there cannot be fetched.
-    let stored = files(&checkpoints(&scene).join("state"));
-    assert!(!stored.is_empty());
-    stored.iter().for_each(|file| fs::remove_file(file).unwrap());
-    let program = scene.start();
-    scene.drain(program);
-    scene.judge();
+    survives_a_kill(scene, |scene| {
+        // What is not there cannot be fetched.
+        let stored = files(&checkpoints(scene).join("state"));
+        assert!(!stored.is_empty());
+        stored.iter().for_each(|file| fs::remove_file(file).unwrap());
+    });
 }
 
 #[test]
