@@ -22,7 +22,7 @@ begin_run() {
 end_run() {
   local pids
   if command -v podman >/dev/null; then
-    podman ps --all --quiet --filter "label=tidegate.run=$TIDEGATE_RUN_DIR" | xargs -r podman rm --force >/dev/null || true
+    podman ps --all --quiet --filter "label=tidegate.run=$TIDEGATE_RUN_DIR" | xargs -r podman rm --force --time 0 >/dev/null || true
   fi
   while true; do
     mapfile -t pids < <({

@@ -18,6 +18,7 @@ const USER: u32 = 65532;
 struct Contained {
     scene: Scene,
     name: String,
+    image: String,
 }
 
 impl Contained {
@@ -28,15 +29,15 @@ impl Contained {
         fs::create_dir_all(&programs).unwrap();
         fs::copy(bin_dir().join("clicks_per_url"), programs.join("job")).unwrap();
         fs::copy(bin_dir().join("tidegate"), programs.join("tidegate")).unwrap();
-        let image = "localhost/tidegate-test";
+        let name = scene.job.group.clone();
+        let image = format!("localhost/tidegate-test:{name}");
         run(Command::new(checkout("scripts/image"))
-            .args(["--local-base", "--tag", image, "--programs"])
+            .args(["--local-base", "--tag", &image, "--programs"])
             .arg(programs));
 
         let checkpoints = folder.join("checkpoints");
         fs::create_dir_all(&checkpoints).unwrap();
         chown(&checkpoints, Some(USER), Some(USER)).unwrap();
-        let name = scene.job.group.clone();
         // In place of the program, so that the scene starts and ends the container as it does the program.
         let bin = folder.join("bin");
         fs::create_dir_all(&bin).unwrap();
@@ -53,7 +54,7 @@ impl Contained {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         let mut scene = scene.flag("log-format", "json");
         scene.job.bin_dir = bin;
-        Self { scene, name }
+        Self { scene, name, image }
     }
 
     /// Starts a container; where it serves HTTP.
@@ -77,7 +78,10 @@ impl Contained {
 
 impl Drop for Contained {
     fn drop(&mut self) {
-        let _ = Command::new("podman").args(["rm", "--force", "--ignore", &self.name]).output();
+        let _ =
+            Command::new("podman").args(["rm", "--force", "--time", "0", "--ignore", &self.name]).output();
+        // What is below its programs stays, for the next image.
+        let _ = Command::new("podman").args(["rmi", "--no-prune", &self.image]).output();
     }
 }
 
