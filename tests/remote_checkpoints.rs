@@ -42,10 +42,15 @@ impl Place {
         Self { location, properties: vec![("hdfs.replication", "1".to_owned())] }
     }
 
-    /// Gives up soon, so that checkpoints fail soon.
+    /// Gives up soon, so that checkpoints fail soon. A server that has just started takes longer for its first answers,
+    /// and a job whose store does not answer does not start: so somebody patient asks before.
     fn impatient(mut self) -> Self {
-        self.properties.push(("timeout_ms", "1000".to_owned()));
-        self.properties.push(("attempt_timeout_ms", "800".to_owned()));
+        let store = storage::open_with(&self.location, "first-answers", &self.options()).unwrap();
+        store.put("blob", b"x").unwrap();
+        store.put_if_absent("other", b"x").unwrap();
+        store.list("").unwrap();
+        self.properties.push(("timeout_ms", "2000".to_owned()));
+        self.properties.push(("attempt_timeout_ms", "1500".to_owned()));
         self
     }
 
