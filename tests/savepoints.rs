@@ -174,6 +174,30 @@ fn a_fork_takes_nothing_from_its_original() {
     scene.judge();
 }
 
+#[test]
+fn a_job_that_runs_is_not_begun_with_its_savepoint_elsewhere() {
+    let mut scene = with_savepoints("twice");
+    let (mut program, address) = http::start(&scene);
+    scene.wait_for_progress();
+    let place = created(&mut create(&address));
+    scene.wait_for_progress();
+    let mut other = Scene::new("twice-elsewhere", 2).flag("from", place.to_str().unwrap());
+    other.job.group.clone_from(&scene.job.group);
+    other.job.input.clone_from(&scene.job.input);
+    other.job.output.clone_from(&scene.job.output);
+    let status = other.start().wait(PATIENCE).unwrap();
+    assert!(
+        !status.success() && other.has_logged("runs with its checkpoints elsewhere"),
+        "log {}",
+        other.log()
+    );
+    scene.wait_for_progress();
+    assert_eq!(scene.times_logged("claimed the job"), 1, "nobody disturbed it, log {}", scene.log());
+    program.must_run().unwrap();
+    scene.drain(program);
+    scene.judge();
+}
+
 fn counts_by_url(scene: &Scene) -> BTreeMap<String, Vec<u64>> {
     let mut by_url: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for record in read_all(&scene.job.bootstrap, &scene.job.output, Isolation::Committed).unwrap() {

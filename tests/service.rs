@@ -119,8 +119,10 @@ fn a_job_is_scraped_stopped_over_http_and_goes_on_without_loss_or_repetition() {
     lint(&get(&address, "/metrics").1);
 
     assert_eq!(ask(&address, "POST", "/v1/stop", "origin: http://page\r\n").unwrap().0, 403);
-    assert_eq!(get(&address, "/v1/operations/unknown").0, 404);
-    assert_eq!(get(&address, "/v1/stop").0, 405);
+    for (path, status) in [("/v1/operations/unknown", 404), ("/v1/stop", 405), ("/nothing", 404)] {
+        let (found, body) = get(&address, path);
+        assert!(found == status && json(&body)["error"].is_string(), "{path}: {found} {body}");
+    }
     let (status, body) = ask(&address, "POST", "/v1/stop", "").unwrap();
     assert_eq!(status, 202, "{body}");
     let id = json(&body)["id"].as_str().unwrap().to_owned();

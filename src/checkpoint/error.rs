@@ -23,6 +23,18 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// What a start shall begin with cannot be used.
+    #[error(
+        "{location}: {name} is damaged: {problem}; copy the folder anew from where it is whole, or begin with another savepoint"
+    )]
+    Damaged {
+        /// The store.
+        location: String,
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The folder belongs to another job.
     #[error(
         "{location}: the manifests there are of job {found:?}, this is job {expected:?}; use another folder"
@@ -116,7 +128,7 @@ impl Error {
 impl From<Error> for Failure {
     fn from(e: Error) -> Self {
         let advice = match &e {
-            Error::Unreadable { .. } | Error::Gone { .. } => Advice::DataIsCorrupt,
+            Error::Unreadable { .. } | Error::Damaged { .. } | Error::Gone { .. } => Advice::DataIsCorrupt,
             Error::OtherJob { .. } | Error::Mismatch { .. } | Error::NoSnapshot { .. } => {
                 Advice::FixConfiguration
             }

@@ -29,6 +29,14 @@ fn uri(place: &str) -> String {
     if place.starts_with('/') { format!("file://{place}") } else { place.to_owned() }
 }
 
+/// Whether savepoints can be written below this place, as far as its text tells.
+///
+/// # Errors
+/// The store's, for a location of no known kind.
+pub fn check_place(place: &str) -> Result<(), storage::Error> {
+    storage::check_location(&uri(place))
+}
+
 /// Writes a savepoint into a new folder below `target` and gives that folder's URI. What was written is taken back if it
 /// cannot be finished.
 ///
@@ -88,7 +96,7 @@ impl NewFolder {
 /// Opens a savepoint, or the newest checkpoint in a job's folder.
 ///
 /// # Errors
-/// [`Error::NoSnapshot`] if there is neither, [`Error::Unreadable`] for damage, or the store's.
+/// [`Error::NoSnapshot`] if there is neither, [`Error::Damaged`], or the store's.
 pub fn open(place: &str, options: &storage::Options) -> Result<Snapshot, Error> {
     let missing = || Error::NoSnapshot { location: place.to_owned() };
     let store = storage::open_existing_with(&uri(place), "", options)?.ok_or_else(missing)?;
@@ -102,8 +110,10 @@ pub fn open(place: &str, options: &storage::Options) -> Result<Snapshot, Error> 
         }
         Err(e) => return Err(e.into()),
     };
-    let manifest =
-        Manifest::decode(&bytes).map_err(|problem| Error::unreadable(store.location(), &name, &problem))?;
+    let manifest = Manifest::decode(&bytes).map_err(|problem| {
+        let (location, problem) = (store.location(), problem.to_string());
+        Error::Damaged { location, name, problem }
+    })?;
     Ok(Snapshot { store, manifest, is_savepoint })
 }
 
@@ -261,7 +271,7 @@ mod tests {
         let problems = open(&moved, &plain()).unwrap().problems();
         assert!(problems.len() == 1 && problems[0].contains("state/1-1-x"), "{problems:?}");
         std::fs::write(format!("{moved}/savepoint"), b"TGMF or not").unwrap();
-        assert!(matches!(open(&moved, &plain()), Err(Error::Unreadable { .. })));
+        assert!(matches!(open(&moved, &plain()), Err(Error::Damaged { .. })));
     }
 
     #[test]

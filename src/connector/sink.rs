@@ -159,6 +159,13 @@ pub trait SinkControl: Send + Sync {
     /// When the brokers cannot be asked.
     fn known_ids(&self, job: &JobId) -> Result<Vec<String>, Failure>;
 
+    /// The transactional ids of this job with an open transaction that is none of these: somebody writes, or wrote until he
+    /// died. Empty for a sink without transactions.
+    ///
+    /// # Errors
+    /// When the brokers cannot be asked, or a committable cannot be read.
+    fn open_beside(&self, job: &JobId, committables: &[Committable]) -> Result<Vec<String>, Failure>;
+
     /// Resolves committables of one subtask, in order of preparation.
     ///
     /// # Errors

@@ -8,14 +8,18 @@ use crate::model::{Advice, Failure};
 use std::collections::BTreeSet;
 
 /// Settles the job's transactions and deletes its checkpoints or retains them; gives the last complete one. Where they are
-/// retained this is best effort, since the next start settles too. `failure` is what the attempt ended with.
+/// retained the next start settles what was not. `failure` is what the attempt ended with.
 ///
 /// # Errors
-/// Where they shall be deleted, when another process owns the job, or a listed transaction cannot be committed: then
+/// When another process owns the job and its checkpoints shall be deleted, or when transactions cannot be settled: then
 /// nothing is deleted.
 pub(super) fn settle(setup: &Setup, failure: &Failure) -> Result<u64, Failure> {
     if setup.options.checkpoint.on_cancellation == OnCancellation::Retain {
-        recovery::leave_tidy(setup, failure);
+        recovery::tidy(setup, failure).map_err(|e| {
+            e.at(
+                "the job is cancelled, but its transactions are left to the next start, or to `tidegate txn`",
+            )
+        })?;
         return Ok(setup.options.progress.seen().checkpoint.unwrap_or(0));
     }
     if failure.advice == Advice::Fenced {
@@ -43,10 +47,10 @@ fn delete(setup: &Setup, settled: &Manifest) -> Result<(), Failure> {
         ..next
     };
     sequence.must_publish(&emptied)?;
-    // Files first, so that no manifest is gone before what it names.
-    let (files, slots): (Vec<String>, Vec<String>) =
-        (files.into_iter().collect(), slots.into_iter().map(Manifest::name_of).collect());
-    for names in [files, slots] {
+    // Manifests first, so that every one that is found has its files.
+    let (manifests, files): (Vec<String>, Vec<String>) =
+        (slots.into_iter().map(Manifest::name_of).collect(), files.into_iter().collect());
+    for names in [manifests, files] {
         if let Err(e) = sequence.store().delete_all(&names) {
             tracing::warn!(error = %e, "files of checkpoints could not be deleted and stay behind");
             break;

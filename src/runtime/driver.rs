@@ -34,8 +34,8 @@ const LOOK: Duration = Duration::from_millis(50);
 enum Ending {
     /// Not yet.
     No,
-    /// The last checkpoint is complete; these sink subtasks have not yet answered its commit.
-    Committing(BTreeSet<(OperatorUid, u32)>),
+    /// The last checkpoint is complete, and its commits are not all answered.
+    Committing,
     /// All is committed and recorded; the tasks are ending.
     Draining,
 }
@@ -93,6 +93,8 @@ pub(super) struct Driver<'a> {
     triggered_at: Instant,
     /// When the publication began, and later when it was answered.
     published_at: Instant,
+    /// The sink subtasks that have not yet answered the commit of the newest checkpoint.
+    uncommitted: BTreeSet<(OperatorUid, u32)>,
     /// Why a checkpoint fails, if one does in the current step.
     cause: Reason,
     meters: Meters,
@@ -150,6 +152,7 @@ impl<'a> Driver<'a> {
             saved: None,
             triggered_at: now,
             published_at: now,
+            uncommitted: BTreeSet::new(),
             cause: Reason::Timeout,
             meters: Meters::new(&setup.options.metrics, &setup.options.job),
             waits: String::new(),
@@ -215,15 +218,13 @@ impl<'a> Driver<'a> {
             What::PublisherFailed(failure) => return Err(failure),
             What::Committed { checkpoint, uid, subtask, result } => {
                 result.map_err(|e| e.at(format!("sink {uid} subtask {subtask}")))?;
-                if checkpoint == self.manifest.checkpoint {
-                    self.meters.committed(clock::now() - self.published_at);
-                }
-                if let Ending::Committing(missing) = &mut self.ending
-                    && checkpoint == self.manifest.checkpoint
+                if checkpoint == self.manifest.checkpoint
+                    && self.uncommitted.remove(&(uid, subtask))
+                    && self.uncommitted.is_empty()
                 {
-                    missing.remove(&(uid, subtask));
+                    self.meters.committed(clock::now() - self.published_at);
+                    self.finish_if_committed()?;
                 }
-                self.finish_if_committed()?;
             }
         }
         Ok(())
@@ -483,10 +484,10 @@ impl<'a> Driver<'a> {
             records_in_flight = self.manifest.records_in_flight(),
             "checkpoint complete"
         );
-        let mut missing = BTreeSet::new();
+        self.uncommitted.clear();
         for committing in self.started.committing.borrow().iter() {
             let listed = self.listed(&committing.uid, committing.subtask);
-            missing.insert((committing.uid.clone(), committing.subtask));
+            self.uncommitted.insert((committing.uid.clone(), committing.subtask));
             committing.complete(Completed { attempt: self.attempt, checkpoint, listed });
         }
         for (uid, committer) in &mut self.offsets {
@@ -498,7 +499,7 @@ impl<'a> Driver<'a> {
             cleaner.superseded(deletions);
         }
         if kind.is_last() {
-            self.ending = Ending::Committing(missing);
+            self.ending = Ending::Committing;
             self.finish_if_committed()?;
         }
         Ok(())
@@ -512,7 +513,7 @@ impl<'a> Driver<'a> {
 
     /// After the last checkpoint's commits: records that nothing is pending, then lets the tasks end.
     fn finish_if_committed(&mut self) -> Result<(), Failure> {
-        if !matches!(&self.ending, Ending::Committing(missing) if missing.is_empty()) {
+        if !matches!(self.ending, Ending::Committing) || !self.uncommitted.is_empty() {
             return Ok(());
         }
         if self.manifest.has_committables() {

@@ -96,7 +96,7 @@ impl Meters {
         self.acknowledge.observe(took.saturating_sub(publishing).as_secs_f64());
     }
 
-    /// A sink subtask has committed, so long after the checkpoint was complete.
+    /// Every sink subtask has committed, so long after the checkpoint was complete.
     pub(super) fn committed(&self, after: Duration) {
         self.commit.observe(after.as_secs_f64());
     }

@@ -44,11 +44,14 @@ pub(super) fn check(setup: &Setup) -> Result<(), Failure> {
     if let Some(from) = &setup.options.from {
         let newest = newest?;
         let begun = newest.as_ref().is_some_and(|m| m.started && !m.restored_from.is_empty());
-        return match savepoint::open(from, &setup.options.storage) {
+        let snapshot = match savepoint::open(from, &setup.options.storage) {
             // It was claimed, and so deleted when the job had begun with it.
-            Err(checkpoint::Error::NoSnapshot { .. }) if begun => Ok(()),
-            opened => Ok(opened.map(drop)?),
+            Err(checkpoint::Error::NoSnapshot { .. }) if begun => return Ok(()),
+            opened => opened?,
         };
+        // A claim in the sequence fences whoever runs the job there, and nobody who runs it elsewhere.
+        let is_new_here = !newest.is_some_and(|m| m.started);
+        return if is_new_here { nobody_else_runs(setup, from, &snapshot.manifest) } else { Ok(()) };
     }
     if setup.options.fresh {
         return Ok(());
@@ -74,6 +77,31 @@ pub(super) fn check(setup: &Setup) -> Result<(), Failure> {
                 setup.sequence.store().location(),
                 setup.options.job,
                 known.len(),
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Two processes that run one job with checkpoints in two places would fence each other in turns, and repeat output. What
+/// is open beside what the savepoint lists is a sign of the other.
+fn nobody_else_runs(setup: &Setup, from: &str, saved: &Manifest) -> Result<(), Failure> {
+    if saved.job != setup.options.job {
+        return Ok(());
+    }
+    let subtasks = saved.operators.iter().flat_map(|o| &o.subtasks);
+    let listed: Vec<_> = subtasks.flat_map(|s| s.committables.iter().cloned()).collect();
+    for (id, control) in setup.sinks() {
+        let open = control.open_beside(&setup.options.job, &listed).map_err(|e| e.at(setup.place(id)))?;
+        if let Some(first) = open.first() {
+            return Err(Failure::configuration(format!(
+                "{} has no checkpoint of job {}, but {} of its transactional ids have open transactions that {from} does \
+                 not list, such as {first}: the job still runs with its checkpoints elsewhere, or died there. If it runs, \
+                 stop it, or begin with the savepoint under another name; if it died, point --checkpoints at the folder that \
+                 it used, or end what it left with `tidegate txn abort`",
+                setup.sequence.store().location(),
+                setup.options.job,
+                open.len(),
             )));
         }
     }
@@ -193,15 +221,20 @@ fn fence(setup: &Setup) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Before a process gives up: what is covered is committed and the rest aborted, so that no reader of the output waits
-/// for a timeout. Best effort; the next start does the same. A fenced process touches nothing.
+/// Before a process gives up: as [`tidy`], and best effort, for the next start does the same.
 pub(super) fn leave_tidy(setup: &Setup, failure: &Failure) {
-    if failure.advice == Advice::Fenced || !setup.running.replace(false) {
-        return;
-    }
-    if let Err(e) = claim(setup).and_then(|manifest| settle(setup, manifest)) {
+    if let Err(e) = tidy(setup, failure) {
         tracing::warn!("pending transactions are left to the next start: {e}");
     }
+}
+
+/// What is covered is committed and the rest aborted, so that no reader of the output waits for a timeout. A fenced
+/// process touches nothing, and one whose attempt never ran has nothing.
+pub(super) fn tidy(setup: &Setup, failure: &Failure) -> Result<(), Failure> {
+    if failure.advice == Advice::Fenced || !setup.running.replace(false) {
+        return Ok(());
+    }
+    claim(setup).and_then(|manifest| settle(setup, manifest)).map(drop)
 }
 
 /// The control that can resolve transactions of a sink; those of a sink that the job no longer has are resolved by

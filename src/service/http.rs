@@ -14,6 +14,7 @@
 
 use super::health::{Health, Verdict};
 use super::operations::Operations;
+use crate::checkpoint::savepoint;
 use crate::host::thread;
 use crate::model::Failure;
 use axum::body::Bytes;
@@ -50,6 +51,17 @@ struct SavepointCommand {
     stop: bool,
     /// With `stop`: whether operators emit what they kept back before.
     drain: bool,
+}
+
+impl SavepointCommand {
+    fn of(body: &[u8]) -> Result<Self, serde_json::Error> {
+        if body.is_empty() {
+            return Ok(Self::default());
+        }
+        // Read into a struct at once, a list would be taken for its fields in order.
+        let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(body)?;
+        serde_json::from_value(fields.into())
+    }
 }
 
 /// The running server; dropped, it ends.
@@ -117,7 +129,7 @@ fn routes(sources: Sources) -> Router {
     let commands = Router::new()
         .route("/stop", post(stop))
         .route("/cancel", post(cancel))
-        .route("/savepoint", post(savepoint))
+        .route("/savepoint", post(take_savepoint))
         .route("/operations/{id}", get(operation))
         .layer(from_fn(only_from_here));
     Router::new()
@@ -125,6 +137,12 @@ fn routes(sources: Sources) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .nest("/v1", commands)
+        .fallback(|| async {
+            problem(StatusCode::NOT_FOUND, "there is nothing here; docs/service.md lists all requests")
+        })
+        .method_not_allowed_fallback(|| async {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "not by this method; docs/service.md lists all requests")
+        })
         .with_state(sources)
 }
 
@@ -175,10 +193,8 @@ async fn cancel(State(sources): State<Sources>) -> Response {
     (StatusCode::ACCEPTED, Json(sources.operations.cancel())).into_response()
 }
 
-async fn savepoint(State(sources): State<Sources>, body: Bytes) -> Response {
-    let command =
-        if body.is_empty() { Ok(SavepointCommand::default()) } else { serde_json::from_slice(&body) };
-    let command = match command {
+async fn take_savepoint(State(sources): State<Sources>, body: Bytes) -> Response {
+    let command = match SavepointCommand::of(&body) {
         Ok(command) => command,
         Err(e) => {
             let expected = "expected JSON such as {\"folder\": \"s3://bucket/savepoints\", \"stop\": false}";
@@ -189,6 +205,9 @@ async fn savepoint(State(sources): State<Sources>, body: Bytes) -> Response {
         let text = "no folder for the savepoint: name it in the request, or set savepoint.folder";
         return problem(StatusCode::BAD_REQUEST, text);
     };
+    if let Err(e) = savepoint::check_place(&folder) {
+        return problem(StatusCode::BAD_REQUEST, &format!("folder of the savepoint: {e}"));
+    }
     if command.drain && !command.stop {
         return problem(
             StatusCode::BAD_REQUEST,
@@ -206,5 +225,22 @@ async fn operation(State(sources): State<Sources>, Path(id): Path<String>) -> Re
     match sources.operations.get(&id) {
         Some(operation) => Json(operation).into_response(),
         None => problem(StatusCode::NOT_FOUND, "this process has begun no operation of this id"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_read_by_the_names_of_its_fields() {
+        let of = |text: &str| SavepointCommand::of(text.as_bytes());
+        assert_eq!(of("").unwrap(), SavepointCommand::default());
+        assert_eq!(of("{}").unwrap(), SavepointCommand::default());
+        let told = of(r#"{"folder": "/a", "stop": true}"#).unwrap();
+        assert_eq!(told, SavepointCommand { folder: Some("/a".to_owned()), stop: true, drain: false });
+        for bad in [r#"["/a", true, false]"#, r#"{"foldr": "/a"}"#, "true", "{"] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
     }
 }

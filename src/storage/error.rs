@@ -70,7 +70,7 @@ pub enum Error {
     },
     /// The URI names no store that is known here.
     #[error(
-        "checkpoint location {uri:?}: {problem}; expected file:///an/absolute/folder, s3://bucket/prefix, hdfs://host:port/folder, or memory://name in tests"
+        "location {uri:?}: {problem}; expected file:///an/absolute/folder, s3://bucket/prefix, hdfs://host:port/folder, or memory://name in tests"
     )]
     Uri {
         /// As given.

@@ -23,7 +23,7 @@ pub use memory::Memory;
 pub use options::{Checksums, HdfsOptions, MemoryOptions, Options, S3Options};
 pub use probe::probe;
 pub use s3::S3;
-pub use uri::{open, open_existing, open_existing_with, open_with};
+pub use uri::{check_location, open, open_existing, open_existing_with, open_with};
 
 use crate::host::clock;
 use std::time::Duration;

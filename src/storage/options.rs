@@ -162,8 +162,23 @@ impl Options {
         let batch = self.s3.delete_batch as u64;
         check("s3.delete_batch", "1 to 1000", batch, (1..=1000).contains(&batch));
         check("hdfs.replication", "1 or more", 0, self.hdfs.replication != Some(0));
+        problems.extend(self.s3.endpoint.as_deref().and_then(endpoint_problem));
         problems
     }
+}
+
+/// What is wrong with the address of a server, if anything is. A user in it is not repeated, for it may be a key.
+fn endpoint_problem(endpoint: &str) -> Option<String> {
+    let told = "storage property s3.endpoint must be http:// or https:// and a host";
+    let Some((scheme, rest)) = endpoint.split_once("://") else {
+        return Some(format!("{told}, found {endpoint:?}"));
+    };
+    let host = rest.split('/').next().unwrap_or_default();
+    if host.contains('@') {
+        return Some(format!("{told}, found a user in it; keys come from the environment or a profile"));
+    }
+    let good = matches!(scheme, "http" | "https") && !host.is_empty() && !host.starts_with(':');
+    (!good).then(|| format!("{told}, found {endpoint:?}"))
 }
 
 /// The dotted names of all leaves.
@@ -238,5 +253,17 @@ mod tests {
         options.s3.delete_batch = 2000;
         assert_eq!(options.problems().len(), 3, "{:?}", options.problems());
         assert!(Options::default().problems().is_empty());
+    }
+
+    #[test]
+    fn an_endpoint_is_a_server_without_a_user() {
+        for good in ["http://127.0.0.1:9000", "https://s3.example.org/prefix"] {
+            assert_eq!(endpoint_problem(good), None, "{good}");
+        }
+        for bad in ["127.0.0.1:9000", "ftp://a", "http://", "http://:80", "localhost"] {
+            assert!(endpoint_problem(bad).is_some_and(|text| text.contains(bad)), "{bad}");
+        }
+        let problem = endpoint_problem("http://me:hidden@host").unwrap();
+        assert!(problem.contains("a user") && !problem.contains("hidden"), "{problem}");
     }
 }

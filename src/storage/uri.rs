@@ -62,6 +62,14 @@ pub fn open_existing_with(
     })
 }
 
+/// Whether the URI names a store, as far as its text tells.
+///
+/// # Errors
+/// [`Error::Uri`].
+pub fn check_location(uri: &str) -> Result<(), Error> {
+    Place::of(uri).map(drop)
+}
+
 /// A folder below a folder; either may be the root.
 fn join(folder: &str, below: &str) -> String {
     let parts = [folder.trim_matches('/'), below.trim_matches('/')];
@@ -84,6 +92,16 @@ impl<'a> Place<'a> {
             return Err(refuse("it has no scheme"));
         };
         let (first, folder) = rest.split_once('/').unwrap_or((rest, ""));
+        if scheme != "file" && first.contains('@') {
+            // The text must not repeat what may be a key.
+            let uri = format!("{scheme}://…@{}", first.rsplit('@').next().unwrap_or_default());
+            return Err(Error::Uri {
+                uri,
+                problem: "a location has no user and no keys; storage property hdfs.user names the user of an HDFS, and keys \
+                          for S3 come from the environment or a profile"
+                    .to_owned(),
+            });
+        }
         if folder.split('/').any(|part| part == "." || part == "..") {
             return Err(refuse("a part of its path is . or .."));
         }
@@ -124,5 +142,14 @@ mod tests {
         {
             assert!(matches!(Place::of(uri), Err(Error::Uri { .. })), "{uri}");
         }
+    }
+
+    #[test]
+    fn keys_in_a_location_are_refused_and_not_repeated() {
+        let text = Place::of("s3://AKIA:hidden@bucket/x").unwrap_err().to_string();
+        assert!(
+            text.contains("s3://…@bucket") && !text.contains("hidden") && !text.contains("AKIA"),
+            "{text}"
+        );
     }
 }

@@ -357,9 +357,10 @@ impl Settings {
 
     fn read_savepoint(&mut self, from: &mut Reading) {
         let savepoint = &mut self.savepoint;
-        let some = |text: &str| match text {
-            "" => Err("expected a URI or an absolute path, found nothing".to_owned()),
-            text => Ok(Some(text.to_owned())),
+        let some = |text: &str| match checkpoint::savepoint::check_place(text) {
+            _ if text.is_empty() => Err("expected a URI or an absolute path, found nothing".to_owned()),
+            Ok(()) => Ok(Some(text.to_owned())),
+            Err(e) => Err(e.to_string()),
         };
         from.parsed(
             "savepoint.folder",

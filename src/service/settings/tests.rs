@@ -77,6 +77,11 @@ fn a_place_that_is_named_is_not_empty() {
         let problems = load(&[flag, ""], &[]).unwrap_err();
         assert!(problems.iter().any(|p| p.contains("expected a URI") && p.contains(flag)), "{problems:?}");
     }
+    let problems = load(&["--savepoints", "relative/folder"], &[]).unwrap_err();
+    assert!(
+        problems[0].starts_with("savepoint.folder: ") && problems[0].contains("relative/folder"),
+        "{problems:?}"
+    );
 }
 
 #[test]

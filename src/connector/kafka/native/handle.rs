@@ -2,6 +2,7 @@
 
 use rdkafka::ClientConfig;
 use rdkafka::bindings as rd;
+use rdkafka::error::KafkaError;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 
@@ -102,6 +103,15 @@ pub(super) unsafe fn log(event: *mut rd::rd_kafka_event_t) {
     }
 }
 
+/// Why a property is refused. The value is left out, for it may be a password under a misspelled name; of a value that a
+/// property cannot have librdkafka's own text tells.
+fn without_value(e: KafkaError) -> String {
+    match e {
+        KafkaError::ClientConfig(_, problem, name, _) => format!("property {name}: {problem}"),
+        other => other.to_string(),
+    }
+}
+
 /// Owns the instance.
 pub(super) struct Handle(*mut rd::rd_kafka_t);
 
@@ -121,7 +131,7 @@ impl Handle {
         for (name, value) in properties {
             config.set(name, value);
         }
-        let native = config.create_native_config().map_err(|e| Error::local(e.to_string()))?;
+        let native = config.create_native_config().map_err(|e| Error::local(without_value(e)))?;
         let mut text = [0 as c_char; 512];
         // SAFETY: the configuration is live; on success rd_kafka_new takes it over, so it is forgotten here, and on
         // failure it stays ours and is dropped.

@@ -13,7 +13,7 @@ use super::writer::Writer;
 use super::{Delivery, KafkaSink, OnLost};
 use crate::connector::kafka::native::Producer;
 use crate::connector::kafka::options::raw_failure;
-use crate::connector::kafka::raw::{self, Client, ConfigResource, Deadline, TopicPartition};
+use crate::connector::kafka::raw::{self, Client, ConfigResource, Deadline, Listed, TopicPartition};
 use crate::connector::{CommitScope, Committable, Resolution, SinkControl, SinkFacts, SinkParts, SinkSeat};
 use crate::model::{Advice, Failure, JobId, OperatorUid};
 use std::time::Duration;
@@ -53,6 +53,16 @@ impl<T: Send + Sync + 'static> KafkaSink<T> {
         let writer = Writer::new(sink.clone(), pool.clone(), seat.patience, outbox, aborted);
         let committer = Committer::new(sink, pool, committed);
         Ok(SinkParts { writer: Box::new(writer), committer: Box::new(committer) })
+    }
+
+    /// What the brokers know of this job's transactional ids; nothing if this sink has no transactions.
+    fn known(&self, job: &JobId) -> Result<Vec<Listed>, Failure> {
+        if self.delivery != Delivery::ExactlyOnce {
+            return Ok(Vec::new());
+        }
+        let listed = self.connection.raw()?.list_transactions(&[], self.deadline()).map_err(raw_failure)?;
+        let of_job = |l: &Listed| parse_id(&l.transactional_id).is_some_and(|owner| owner.is_of_job(job));
+        Ok(listed.into_iter().filter(of_job).collect())
     }
 
     fn deadline(&self) -> Deadline {
@@ -124,13 +134,15 @@ impl<T: Send + Sync + 'static> SinkControl for KafkaSink<T> {
     }
 
     fn known_ids(&self, job: &JobId) -> Result<Vec<String>, Failure> {
-        if self.delivery != Delivery::ExactlyOnce {
-            return Ok(Vec::new());
-        }
-        let mut client = self.connection.raw()?;
-        let listed = client.list_transactions(&[], self.deadline()).map_err(raw_failure)?;
-        let ids = listed.into_iter().map(|l| l.transactional_id);
-        Ok(ids.filter(|id| parse_id(id).is_some_and(|owner| owner.is_of_job(job))).collect())
+        Ok(self.known(job)?.into_iter().map(|l| l.transactional_id).collect())
+    }
+
+    fn open_beside(&self, job: &JobId, committables: &[Committable]) -> Result<Vec<String>, Failure> {
+        let listed = committables.iter().map(Evidence::of).collect::<Result<Vec<_>, _>>()?;
+        let is_listed =
+            |l: &Listed| listed.iter().any(|e| e.id == l.transactional_id && e.producer_id == l.producer_id);
+        let open = self.known(job)?.into_iter().filter(|l| is_open(&l.state) && !is_listed(l));
+        Ok(open.map(|l| l.transactional_id).collect())
     }
 
     fn resolve(&self, scope: &CommitScope, committables: &[Committable]) -> Result<Resolution, Failure> {
