@@ -10,8 +10,9 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use support::http::{ask, get, json, start, wait_for};
+use support::http::{self, ask, get, json, start, wait_for};
 use support::{Cluster, PATIENCE, Scene};
+use tidegate_tools::process;
 
 /// A scene whose job has the reference file under its flags, and a log for machines.
 fn scene(scene: Scene) -> Scene {
@@ -159,6 +160,44 @@ fn a_cancelled_job_ends_without_a_checkpoint_and_goes_on_from_its_last() {
     assert!(scene.has_logged("cancelled with checkpoint"), "log {}", scene.log());
     let (program, _) = start(&scene);
     scene.wait_for_progress();
+    scene.drain(program);
+    scene.judge();
+}
+
+#[test]
+fn a_cancellation_that_cannot_settle_says_so() {
+    let mut scene = Scene::new("service-cancel-away", 1).feed(2000);
+    scene.die_with_prepared();
+    let mut program = scene.pause_at("start.after_claim:1");
+    let address = http::address(&scene, scene.times_logged("over HTTP") - 1);
+    let manifests = scene.job.folder.join("checkpoints").join(&scene.job.group).join("manifest");
+    let aside = manifests.with_extension("aside");
+    std::fs::rename(&manifests, &aside).unwrap();
+    std::fs::write(&manifests, "no folder").unwrap();
+    process::resume(program.pid()).unwrap();
+    scene.until("the attempt to fail", || scene.has_logged("attempt failed"));
+    let (status, body) = ask(&address, "POST", "/v1/cancel", "").unwrap();
+    assert_eq!(status, 202, "{body}");
+    assert!(!program.wait(PATIENCE).unwrap().success(), "log {}", scene.log());
+    assert!(scene.has_logged("left to the next start"), "log {}", scene.log());
+    std::fs::remove_file(&manifests).unwrap();
+    std::fs::rename(&aside, &manifests).unwrap();
+    let program = scene.start();
+    scene.drain(program);
+    scene.judge();
+}
+
+#[test]
+fn a_thousand_silent_connections_do_no_harm() {
+    let mut scene = scene(Scene::new("service-silent", 1)).feed(2000);
+    let (mut program, address) = start(&scene);
+    let silent: Vec<_> = (0..1000).map(|_| std::net::TcpStream::connect(&address)).collect();
+    let (_, descriptors) = process::threads_and_descriptors(program.pid());
+    assert!(descriptors < 500, "{descriptors} of {} connections", silent.iter().flatten().count());
+    scene.wait_for_progress();
+    program.must_run().unwrap();
+    drop(silent);
+    wait_for("an answer", || ask(&address, "GET", "/healthz", "").is_some_and(|(status, _)| status == 200));
     scene.drain(program);
     scene.judge();
 }

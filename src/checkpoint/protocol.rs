@@ -344,6 +344,8 @@ impl Protocol {
         let Some(Pending { kind, savepoint, .. }) = self.pending.remove(&checkpoint) else { return };
         actions.push(Action::GiveUp { checkpoint, kind, savepoint, reason: reason.clone() });
         if savepoint.is_some() {
+            // What tasks have prepared for it is committed soon, and the next savepoint waits for that.
+            self.next_trigger = now;
             return;
         }
         self.failures_in_a_row += 1;

@@ -217,11 +217,19 @@ fn a_savepoint_that_fails_counts_for_nothing_and_lets_the_job_run_on() {
     let mut p = protocol(t0);
     for n in 0..5 {
         let request = SavepointRequest(n);
-        let checkpoint = CheckpointId(7 + n);
+        let (checkpoint, next) = (CheckpointId(7 + 2 * n), 8 + 2 * n);
         p.step(Event::SavepointRequested { request, kind: BarrierKind::Last }, t0);
         let (attempt, reason) = (Attempt(1), "disk full".to_owned());
         let actions = p.step(Event::Declined { attempt, checkpoint, task: A, reason }, t0);
-        assert!(matches!(&actions[..], [Action::GiveUp { savepoint: Some(r), .. }] if *r == request));
+        assert!(matches!(&actions[0], Action::GiveUp { savepoint: Some(r), .. } if *r == request));
+        assert_eq!(
+            actions[1..],
+            [trigger(next, BarrierKind::Periodic)],
+            "what was prepared is committed soon"
+        );
+        ack_all(&mut p, next, t0);
+        let done = p.step(Event::Published { checkpoint: CheckpointId(next) }, t0);
+        assert_eq!(done, [complete(next, BarrierKind::Periodic)]);
     }
-    assert_eq!(p.step(Event::Tick, t0 + SECOND), [trigger(12, BarrierKind::Periodic)]);
+    assert_eq!(p.step(Event::Tick, t0 + SECOND), [trigger(17, BarrierKind::Periodic)]);
 }

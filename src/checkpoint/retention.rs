@@ -57,8 +57,12 @@ pub fn superseded(held: &mut Vec<Held>, retained: usize) -> Deletions {
 }
 
 /// The files of a folder that nobody will ever refer to: written under an older generation, whose owner is fenced, and in
-/// no manifest. `names` are as [`state_file_generation`] reads them; all manifests in the store must be in `held`.
+/// no manifest. `names` are as [`state_file_generation`] reads them; all manifests in the store must be in `held`. Without
+/// any manifest nothing is known, and nothing is an orphan.
 pub fn orphans(names: &[String], held: &[Held], generation: Generation) -> Vec<String> {
+    if held.is_empty() {
+        return Vec::new();
+    }
     let needed: HashSet<&str> = held.iter().flat_map(|h| &h.files).map(|f| f.name.as_str()).collect();
     let old = |name: &&String| state_file_generation(name).is_some_and(|g| g < generation);
     names.iter().filter(old).filter(|name| !needed.contains(name.as_str())).cloned().collect()
@@ -86,6 +90,7 @@ mod tests {
         let kept = [held(3, 5, &["state/1-5-x"])];
         assert_eq!(orphans(&names, &kept, Generation(2)), ["state/1-6-y"]);
         assert_eq!(orphans(&names, &kept, Generation(1)), Vec::<String>::new());
+        assert_eq!(orphans(&names, &[], Generation(9)), Vec::<String>::new());
     }
 
     #[test]

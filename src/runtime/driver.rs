@@ -4,6 +4,7 @@ use super::attempt::{OFFSETS_PATIENCE, Started, splits_of};
 use super::cleaner::Cleaner;
 use super::events::{Command, Event, Events, Snapshot, SnapshotProblem, What};
 use super::input::report;
+use super::inventory::Inventory;
 use super::job::{Outcome, Setup};
 use super::meters::{Meters, Reason};
 use super::progress::Phase;
@@ -11,14 +12,12 @@ use super::recovery::Beginning;
 use super::savepoints;
 use crate::checkpoint::{
     self, Action, Cause, Held, Manifest, OperatorSnapshot, Protocol, Publication, SavepointRequest,
-    SubtaskSnapshot, orphans, savepoint, superseded,
+    SubtaskSnapshot, savepoint, superseded,
 };
 use crate::connector::{Completed, OffsetCommitter};
 use crate::graph::NodeId;
 use crate::host::{clock, thread};
-use crate::model::{
-    Alignment, Attempt, Barrier, BarrierKind, CheckpointId, Failure, Generation, OperatorUid, TaskId,
-};
+use crate::model::{Alignment, Attempt, Barrier, BarrierKind, CheckpointId, Failure, OperatorUid, TaskId};
 use crate::operator::KeyGroups;
 use crate::storage::FileRef;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +46,12 @@ struct Parts {
     finishing: bool,
     savepoint: Option<SavepointRequest>,
     by_task: BTreeMap<TaskId, Snapshot>,
+}
+
+/// The sink subtasks that have not yet answered the commit of a checkpoint, and when it was complete.
+struct Uncommitted {
+    since: Instant,
+    missing: BTreeSet<(OperatorUid, u32)>,
 }
 
 /// A manifest on its way into the sequence, or into a savepoint.
@@ -91,10 +96,10 @@ pub(super) struct Driver<'a> {
     saved: Option<String>,
     /// When the checkpoint that was published last was triggered.
     triggered_at: Instant,
-    /// When the publication began, and later when it was answered.
+    /// When the newest publication began.
     published_at: Instant,
-    /// The sink subtasks that have not yet answered the commit of the newest checkpoint.
-    uncommitted: BTreeSet<(OperatorUid, u32)>,
+    /// Complete checkpoints whose commits are not all answered, with when they were complete.
+    uncommitted: BTreeMap<CheckpointId, Uncommitted>,
     /// Why a checkpoint fails, if one does in the current step.
     cause: Reason,
     meters: Meters,
@@ -122,7 +127,7 @@ impl<'a> Driver<'a> {
         }
         let cleaner =
             Cleaner::start(setup.sequence.store().clone(), setup.options.storage.deletions_per_second)?;
-        let (held, left) = held(setup, manifest.generation);
+        let Inventory { held, left } = Inventory::of(&setup.sequence, &manifest)?;
         if !left.is_empty() {
             tracing::info!(
                 files = left.len(),
@@ -152,7 +157,7 @@ impl<'a> Driver<'a> {
             saved: None,
             triggered_at: now,
             published_at: now,
-            uncommitted: BTreeSet::new(),
+            uncommitted: BTreeMap::new(),
             cause: Reason::Timeout,
             meters: Meters::new(&setup.options.metrics, &setup.options.job),
             waits: String::new(),
@@ -218,16 +223,24 @@ impl<'a> Driver<'a> {
             What::PublisherFailed(failure) => return Err(failure),
             What::Committed { checkpoint, uid, subtask, result } => {
                 result.map_err(|e| e.at(format!("sink {uid} subtask {subtask}")))?;
-                if checkpoint == self.manifest.checkpoint
-                    && self.uncommitted.remove(&(uid, subtask))
-                    && self.uncommitted.is_empty()
-                {
-                    self.meters.committed(clock::now() - self.published_at);
-                    self.finish_if_committed()?;
-                }
+                self.committed(checkpoint, &(uid, subtask))?;
             }
         }
         Ok(())
+    }
+
+    /// What a sink subtask has committed holds for older checkpoints too: each lists what the one before has left.
+    fn committed(&mut self, checkpoint: CheckpointId, by: &(OperatorUid, u32)) -> Result<(), Failure> {
+        let now = clock::now();
+        let meters = &self.meters;
+        self.uncommitted.retain(|of, Uncommitted { since, missing }| {
+            let is_last = *of <= checkpoint && missing.remove(by) && missing.is_empty();
+            if is_last {
+                meters.committed(now - *since);
+            }
+            !is_last
+        });
+        self.finish_if_committed()
     }
 
     fn snapshot(
@@ -473,7 +486,6 @@ impl<'a> Driver<'a> {
     fn complete(&mut self, checkpoint: CheckpointId, kind: BarrierKind) -> Result<(), Failure> {
         let now = clock::now();
         let (took, publishing) = (now - self.triggered_at, now - self.published_at);
-        self.published_at = now;
         let bytes = self.manifest.bytes();
         self.meters.completed(checkpoint.0, took, publishing, bytes);
         self.setup.options.progress.completed(checkpoint.0);
@@ -484,11 +496,14 @@ impl<'a> Driver<'a> {
             records_in_flight = self.manifest.records_in_flight(),
             "checkpoint complete"
         );
-        self.uncommitted.clear();
+        let mut missing = BTreeSet::new();
         for committing in self.started.committing.borrow().iter() {
             let listed = self.listed(&committing.uid, committing.subtask);
-            self.uncommitted.insert((committing.uid.clone(), committing.subtask));
+            missing.insert((committing.uid.clone(), committing.subtask));
             committing.complete(Completed { attempt: self.attempt, checkpoint, listed });
+        }
+        if !missing.is_empty() {
+            self.uncommitted.insert(checkpoint, Uncommitted { since: now, missing });
         }
         for (uid, committer) in &mut self.offsets {
             committer.commit(splits_of(&self.manifest, uid));
@@ -579,14 +594,26 @@ fn start_publisher(setup: &Setup, events: Events) -> Result<(SyncSender<Order>, 
     let (to, from) = sync_channel::<Order>(1);
     let told = events.clone();
     let publish = move |order: &Order| {
+        let mut saved = None;
         if let Some(target) = &order.savepoint {
             match savepoint::write(&**sequence.store(), &order.manifest, target, &storage) {
-                Ok(location) => told.send(What::Saved { location }),
+                Ok(location) => {
+                    saved = Some(location.clone());
+                    told.send(What::Saved { location });
+                }
                 Err(checkpoint::Error::Storage(e)) => return Publication::Refused(e),
                 Err(e) => unreachable!("a savepoint fails only by its storage: {e}"),
             }
         }
-        if order.in_sequence { sequence.publish(&order.manifest) } else { Publication::Mine }
+        let publication =
+            if order.in_sequence { sequence.publish(&order.manifest) } else { Publication::Mine };
+        if let (Publication::Refused(_), Some(location)) = (&publication, saved) {
+            // The job runs on, and whoever asked is told that there is none.
+            if let Err(e) = savepoint::open(&location, &storage).and_then(|s| s.dispose()) {
+                tracing::warn!(location, error = %e, "a savepoint that nobody is told of stays behind");
+            }
+        }
+        publication
     };
     let body = move || {
         for order in from {
@@ -606,17 +633,4 @@ fn start_publisher(setup: &Setup, events: Events) -> Result<(SyncSender<Order>, 
     let thread = thread::spawn("publisher", body)
         .map_err(|e| Failure::restart(format!("no thread for publications: {e}")))?;
     Ok((to, thread))
-}
-
-/// What the store holds from before, and what a former owner left behind there. A manifest that cannot be read is left
-/// alone, and then every file is.
-fn held(setup: &Setup, generation: Generation) -> (Vec<Held>, Vec<String>) {
-    let slots = setup.sequence.slots().unwrap_or_default();
-    let found: Vec<_> = slots.into_iter().map(|slot| setup.sequence.read(slot)).collect();
-    let all_readable = found.iter().all(Result::is_ok);
-    let held: Vec<Held> = found.into_iter().flatten().map(|m| Held::of(&m)).collect();
-    let names = setup.sequence.store().list("state").unwrap_or_default();
-    let names: Vec<String> = names.into_iter().map(|name| format!("state/{name}")).collect();
-    let left = if all_readable { orphans(&names, &held, generation) } else { Vec::new() };
-    (held, left)
 }

@@ -171,8 +171,8 @@ pub(super) struct Setup {
     pub(super) copies: Option<Arc<LocalCopies>>,
     /// The claims of this process.
     pub(super) claims: RefCell<Claims>,
-    /// Whether the current attempt has come as far as to run its tasks.
-    pub(super) running: Cell<bool>,
+    /// Whether transactions are as the newest manifest says: what it lists is committed, nothing else is open.
+    pub(super) settled: Cell<bool>,
 }
 
 /// Runs the job on the calling thread until it ends.
@@ -205,8 +205,8 @@ pub fn run(graph: Graph, options: JobOptions, stop: StopHandle) -> Result<Outcom
     if let Some(copies) = &copies {
         sequence = Sequence::new(Arc::clone(copies) as Arc<dyn Storage>, options.job.clone());
     }
-    let (claims, running) = (RefCell::default(), Cell::new(false));
-    let setup = Setup { graph, plan, options, sequence, stop, copies, claims, running };
+    let (claims, settled) = (RefCell::default(), Cell::new(false));
+    let setup = Setup { graph, plan, options, sequence, stop, copies, claims, settled };
     let outcome = recovery::check(&setup).and_then(|()| supervise(&setup));
     setup.stop.desk().close("the job has ended");
     outcome

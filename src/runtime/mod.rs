@@ -11,6 +11,7 @@ mod in_flight;
 mod route;
 mod replay;
 mod input;
+mod inventory;
 mod exchange;
 mod sided;
 mod task;

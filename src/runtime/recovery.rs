@@ -112,7 +112,7 @@ fn nobody_else_runs(setup: &Setup, from: &str, saved: &Manifest) -> Result<(), F
 ///
 /// A process that owned the job before and meets a newer owner is fenced; it does not claim the job back.
 pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
-    setup.running.set(false);
+    setup.settled.set(false);
     let mut manifest = claim(setup)?;
     crate::fault_point!("start.after_claim");
     let first_id = Sequence::first_id(&manifest);
@@ -125,6 +125,7 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
         manifest = begin_with(setup, manifest, from)?;
     }
     fence(setup)?;
+    setup.settled.set(true);
     if let Some(copies) = &setup.copies {
         copies.keep_only(manifest.files().map(|file| file.name.as_str()));
     }
@@ -152,7 +153,7 @@ pub(super) fn begin(setup: &Setup) -> Result<Beginning, Failure> {
             subtasks.iter_mut().for_each(|s| s.splits = splits.clone());
         }
     }
-    setup.running.set(true);
+    setup.settled.set(false);
     Ok(Beginning { manifest, first_id, restore })
 }
 
@@ -229,12 +230,15 @@ pub(super) fn leave_tidy(setup: &Setup, failure: &Failure) {
 }
 
 /// What is covered is committed and the rest aborted, so that no reader of the output waits for a timeout. A fenced
-/// process touches nothing, and one whose attempt never ran has nothing.
+/// process touches nothing, and one that has done it and not run since has nothing to do.
 pub(super) fn tidy(setup: &Setup, failure: &Failure) -> Result<(), Failure> {
-    if failure.advice == Advice::Fenced || !setup.running.replace(false) {
+    if failure.advice == Advice::Fenced || setup.settled.get() {
         return Ok(());
     }
-    claim(setup).and_then(|manifest| settle(setup, manifest)).map(drop)
+    let manifest = claim(setup)?;
+    settle(setup, manifest)?;
+    setup.settled.set(true);
+    Ok(())
 }
 
 /// The control that can resolve transactions of a sink; those of a sink that the job no longer has are resolved by

@@ -12,6 +12,7 @@
 //!
 //! Its law: whoever is not on this machine may look and not command, and neither may a page in somebody's browser.
 
+use super::connections::{Connections, Peer};
 use super::health::{Health, Verdict};
 use super::operations::Operations;
 use crate::checkpoint::savepoint;
@@ -31,6 +32,12 @@ use tokio::sync::oneshot;
 
 /// How long open requests may take once the server ends.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Connections that may be open at once.
+const CONNECTIONS: usize = 64;
+
+/// How long a connection may bring nothing before it is closed.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -90,7 +97,8 @@ impl Server {
         let (end, ended) = oneshot::channel::<()>();
         let serve = async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let app = routes(sources).into_make_service_with_connect_info::<SocketAddr>();
+            let listener = Connections::of(listener, CONNECTIONS, SILENCE);
+            let app = routes(sources).into_make_service_with_connect_info::<Peer>();
             let (closing, closed) = oneshot::channel::<()>();
             let serving = axum::serve(listener, app).with_graceful_shutdown(async move {
                 let _ = ended.await;
@@ -152,7 +160,7 @@ fn problem(status: StatusCode, text: &str) -> Response {
 
 /// A browser names the page that a request comes from; no client of ours is a page.
 async fn only_from_here(
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
     request: Request,
     next: Next,
 ) -> Response {

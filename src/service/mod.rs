@@ -11,6 +11,7 @@ mod command;
 mod output;
 mod store;
 mod snapshots;
+mod connections;
 mod create;
 mod contents;
 mod txn;

@@ -9,6 +9,7 @@ use super::plain::{NothingToCommit, Plain};
 use super::pool::Pool;
 use super::resolve::{End, Fate, is_open, settle};
 use super::salvage::salvage;
+use super::verdict::{Verdict, of_coordinator};
 use super::writer::Writer;
 use super::{Delivery, KafkaSink, OnLost};
 use crate::connector::kafka::native::Producer;
@@ -16,6 +17,7 @@ use crate::connector::kafka::options::raw_failure;
 use crate::connector::kafka::raw::{self, Client, ConfigResource, Deadline, Listed, TopicPartition};
 use crate::connector::{CommitScope, Committable, Resolution, SinkControl, SinkFacts, SinkParts, SinkSeat};
 use crate::model::{Advice, Failure, JobId, OperatorUid};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long the checks at the start may take, with 10 to 20 s of it for a broker's failover.
@@ -138,11 +140,22 @@ impl<T: Send + Sync + 'static> SinkControl for KafkaSink<T> {
     }
 
     fn open_beside(&self, job: &JobId, committables: &[Committable]) -> Result<Vec<String>, Failure> {
-        let listed = committables.iter().map(Evidence::of).collect::<Result<Vec<_>, _>>()?;
-        let is_listed =
-            |l: &Listed| listed.iter().any(|e| e.id == l.transactional_id && e.producer_id == l.producer_id);
-        let open = self.known(job)?.into_iter().filter(|l| is_open(&l.state) && !is_listed(l));
-        Ok(open.map(|l| l.transactional_id).collect())
+        let mut open: BTreeSet<String> =
+            self.known(job)?.into_iter().filter(|l| is_open(&l.state)).map(|l| l.transactional_id).collect();
+        let mut client = self.connection.raw()?;
+        for evidence in committables.iter().map(Evidence::of) {
+            let evidence = evidence?;
+            if !open.contains(&evidence.id) {
+                continue;
+            }
+            // An id has one transaction after the other, so it alone says little.
+            let described =
+                client.describe_transaction(&evidence.id, self.deadline()).map_err(raw_failure)?;
+            if matches!(of_coordinator(&evidence, described.as_ref()), Verdict::Open | Verdict::Wait) {
+                open.remove(&evidence.id);
+            }
+        }
+        Ok(open.into_iter().collect())
     }
 
     fn resolve(&self, scope: &CommitScope, committables: &[Committable]) -> Result<Resolution, Failure> {
