@@ -29,6 +29,22 @@ fn most_in_flight(scene: &Scene) -> u64 {
     numbers.max().unwrap_or(0)
 }
 
+/// What is in flight at the end of the input takes far longer than a checkpoint may.
+#[test]
+fn a_bounded_job_comes_to_its_end_although_its_last_records_take_long() {
+    let scene = Scene::new("unaligned-end", 2)
+        .flag("channel-capacity", "2")
+        .flag("unaligned", "")
+        .flag("checkpoint-timeout", "2s")
+        .variable("CLICKS_SLOW_DOWN_MS", SLOW_MS)
+        .fill(8_000)
+        .until_end();
+    scene.finish();
+    assert!(most_in_flight(&scene) > 0, "log {}", scene.log());
+    assert_eq!(scene.times_logged("claimed the job"), 1, "it never went back, log {}", scene.log());
+    scene.judge();
+}
+
 fn kill(mut program: Program) {
     program.must_run().unwrap();
     program.kill().unwrap();

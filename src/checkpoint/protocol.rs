@@ -73,6 +73,8 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// A checkpoint is wanted now, whatever the interval.
+    Hurry,
     /// The job shall end with a checkpoint: it was told to, or every source is at its end.
     EndRequested,
     /// A savepoint shall be taken; one of a last kind is the job's last checkpoint too, unless it fails.
@@ -236,6 +238,7 @@ impl Protocol {
         let mut actions = Vec::new();
         match event {
             Event::Tick => {}
+            Event::Hurry => self.next_trigger = now,
             Event::EndRequested => {
                 self.end_requested = true;
                 self.next_trigger = now;

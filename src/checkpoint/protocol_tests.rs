@@ -101,6 +101,21 @@ fn a_timeout_names_who_is_missing() {
 }
 
 #[test]
+fn a_checkpoint_that_is_wanted_now_does_not_wait_for_the_interval() {
+    let t0 = clock::now();
+    let mut p = protocol(t0);
+    assert_eq!(p.step(Event::Hurry, t0), [trigger(7, BarrierKind::Periodic)]);
+    assert_eq!(p.step(Event::Hurry, t0), [], "one at a time");
+    ack_all(&mut p, 7, t0);
+    let done = p.step(Event::Published { checkpoint: CheckpointId(7) }, t0);
+    assert_eq!(
+        done,
+        [complete(7, BarrierKind::Periodic), trigger(8, BarrierKind::Periodic)],
+        "it is still wanted"
+    );
+}
+
+#[test]
 fn nothing_follows_the_last_checkpoint_unless_it_fails() {
     let t0 = clock::now();
     let mut p = protocol(t0);

@@ -29,6 +29,9 @@ use std::time::{Duration, Instant};
 /// How often the driver looks whether it shall stop.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How long after a checkpoint with records in flight the next is triggered, once every source is at its end.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// How far the attempt is on its way to an orderly end.
 enum Ending {
     /// Not yet.
@@ -42,7 +45,9 @@ enum Ending {
 /// A checkpoint whose acknowledgements come in.
 struct Parts {
     triggered_at: Instant,
-    /// Whether every source was at its end when it was triggered, and nothing follows it.
+    /// Whether every source was at its end when it was triggered.
+    after_the_end: bool,
+    /// Whether it was so, and nothing follows it.
     finishing: bool,
     savepoint: Option<SavepointRequest>,
     by_task: BTreeMap<TaskId, Snapshot>,
@@ -58,6 +63,7 @@ struct Uncommitted {
 struct Publishing {
     manifest: Manifest,
     triggered_at: Instant,
+    after_the_end: bool,
     in_sequence: bool,
 }
 
@@ -86,6 +92,8 @@ pub(super) struct Driver<'a> {
     parts: BTreeMap<CheckpointId, Parts>,
     running: BTreeSet<TaskId>,
     at_end: BTreeSet<TaskId>,
+    /// When a checkpoint shall be triggered before its time.
+    hurry_at: Option<Instant>,
     stopping: bool,
     ending: Ending,
     /// The checkpoint before which every operator has given out what it kept back.
@@ -150,6 +158,7 @@ impl<'a> Driver<'a> {
             parts: BTreeMap::new(),
             running: started.tasks.clone(),
             at_end: BTreeSet::new(),
+            hurry_at: None,
             stopping: false,
             ending: Ending::No,
             drained: None,
@@ -176,6 +185,9 @@ impl<'a> Driver<'a> {
                 self.setup.options.progress.enter(Phase::Stopping);
                 tracing::info!("stopping with a checkpoint");
                 self.step(checkpoint::Event::EndRequested)?;
+            }
+            if self.hurry_at.take_if(|at| clock::until(*at).is_zero()).is_some() && !self.stopping {
+                self.step(checkpoint::Event::Hurry)?;
             }
             if self.savepoint.is_none()
                 && let Some(order) = self.setup.stop.desk().take()
@@ -212,9 +224,15 @@ impl<'a> Driver<'a> {
             What::AtEnd { task } => {
                 self.at_end.insert(task);
                 if self.at_end == self.started.sources && !self.stopping {
-                    self.stopping = true;
                     tracing::info!("every source is at its end");
-                    self.step(checkpoint::Event::EndRequested)?;
+                    let settings = &self.setup.options.checkpoint;
+                    if settings.unaligned || settings.tolerable_failures > 0 {
+                        // The last barrier never overtakes, and if its checkpoint fails the job goes back. So what is in
+                        // flight is waited for with checkpoints that may overtake, or fail.
+                        self.hurry_at = Some(clock::now());
+                    } else {
+                        self.finish()?;
+                    }
                 }
             }
             What::Snapshot { checkpoint, task, result } => self.snapshot(checkpoint, task, result)?,
@@ -227,6 +245,12 @@ impl<'a> Driver<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Every source is at its end, and what follows is the last checkpoint.
+    fn finish(&mut self) -> Result<(), Failure> {
+        self.stopping = true;
+        self.step(checkpoint::Event::EndRequested)
     }
 
     /// What a sink subtask has committed holds for older checkpoints too: each lists what the one before has left.
@@ -272,7 +296,7 @@ impl<'a> Driver<'a> {
     }
 
     fn published(&mut self, checkpoint: CheckpointId, publication: Publication) -> Result<(), Failure> {
-        let Publishing { manifest, triggered_at, in_sequence } =
+        let Publishing { manifest, triggered_at, after_the_end, in_sequence } =
             self.publishing.take().expect("only a manifest that is being published is published");
         match publication {
             Publication::Mine if !in_sequence => {
@@ -284,7 +308,15 @@ impl<'a> Driver<'a> {
                 crate::fault_point!("checkpoint.after_manifest");
                 self.manifest = manifest;
                 self.triggered_at = triggered_at;
-                self.step(checkpoint::Event::Published { checkpoint })
+                self.step(checkpoint::Event::Published { checkpoint })?;
+                match after_the_end && !self.stopping {
+                    false => Ok(()),
+                    true if self.manifest.records_in_flight() == 0 => self.finish(),
+                    true => {
+                        self.hurry_at = Some(clock::now() + AGAIN);
+                        Ok(())
+                    }
+                }
             }
             Publication::Fenced { by } => {
                 Err(self.setup.sequence.fenced(self.manifest.generation, by).into())
@@ -312,13 +344,15 @@ impl<'a> Driver<'a> {
     fn carry_out(&mut self, action: Action) -> Result<(), Failure> {
         match action {
             Action::Trigger { checkpoint, kind, savepoint } => {
-                let finishing = kind.is_last() && self.at_end == self.started.sources;
+                let after_the_end = self.at_end == self.started.sources;
+                let finishing = kind.is_last() && after_the_end;
                 let kind = if finishing { BarrierKind::Drain } else { kind };
                 if kind == BarrierKind::Drain {
                     self.drained = Some(checkpoint);
                 }
                 let (triggered_at, by_task) = (clock::now(), BTreeMap::new());
-                self.parts.insert(checkpoint, Parts { triggered_at, finishing, savepoint, by_task });
+                self.parts
+                    .insert(checkpoint, Parts { triggered_at, after_the_end, finishing, savepoint, by_task });
                 let alignment = match savepoint {
                     // A savepoint has nothing in flight, so that it can be read by another graph.
                     Some(_) => Alignment::Aligned,
@@ -329,7 +363,7 @@ impl<'a> Driver<'a> {
             }
             Action::Publish { checkpoint } => {
                 let parts = self.parts.remove(&checkpoint).expect("what was triggered has its parts");
-                let triggered_at = parts.triggered_at;
+                let (triggered_at, after_the_end) = (parts.triggered_at, parts.after_the_end);
                 let order = self.savepoint.as_ref().filter(|order| Some(order.request) == parts.savepoint);
                 let in_sequence = order.is_none_or(|order| order.kind.is_last());
                 let savepoint = order.map(|order| order.target.clone());
@@ -338,7 +372,9 @@ impl<'a> Driver<'a> {
                 self.setup.options.progress.deadline_in(left);
                 self.published_at = clock::now();
                 crate::fault_point!("checkpoint.before_manifest");
-                self.publishing = Some(Publishing { manifest: manifest.clone(), triggered_at, in_sequence });
+                let copy = manifest.clone();
+                self.publishing =
+                    Some(Publishing { manifest: copy, triggered_at, after_the_end, in_sequence });
                 let (to, _) =
                     self.publisher.as_ref().expect("the publisher lives as long as the driver drives");
                 to.send(Order { manifest, savepoint, in_sequence })
