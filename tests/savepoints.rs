@@ -232,6 +232,15 @@ fn a_savepoint_is_rescaled_and_a_rescale_that_dies_leaves_it_whole() {
         assert!(fs::read_to_string(log).unwrap().contains(fault.split(':').next().unwrap()));
         assert!(verify(&place), "{fault}");
     }
+    let died: Vec<PathBuf> = fs::read_dir(&target).unwrap().map(|e| e.unwrap().path()).collect();
+    for folder in died.iter().filter(|folder| !folder.join("savepoint").exists()) {
+        let mut dispose = Command::new(support::bin_dir().join("tidegate"));
+        assert!(
+            dispose.args(["savepoint", "dispose", "--unfinished"]).arg(folder).status().unwrap().success()
+        );
+        assert_eq!(fs::read_dir(folder.join("state")).unwrap().count(), 0);
+    }
+    assert_eq!(died.len(), 2, "one of them had nothing but its files: {died:?}");
     let rescaled = created(&mut rescale(support::bin_dir()));
     assert!(verify(&rescaled));
     let output = Command::new(support::bin_dir().join("tidegate"))

@@ -6,6 +6,8 @@
 mod support;
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::Command;
 use support::{PATIENCE, Scene};
 use tidegate_tools::program::Program;
@@ -136,12 +138,24 @@ fn records_in_flight_follow_their_keys_to_other_key_groups() {
     scene.until("a checkpoint with many records in flight", || most_in_flight(&scene) > 1000);
     kill(program);
     let (old, new) = (scene.job.folder.join("checkpoints"), scene.job.folder.join("regrouped"));
-    let status = Command::new(support::bin_dir().join("tidegate"))
-        .args(["checkpoint", "rescale", "--max-parallelism", "300", "--job", &scene.job.group])
-        .arg(format!("--checkpoints=file://{}", old.display()))
-        .arg(format!("--to=file://{}", new.display()))
-        .status();
-    assert!(status.unwrap().success());
+    let rescale = |bin: PathBuf| {
+        let mut command = Command::new(bin.join("tidegate"));
+        command
+            .args(["checkpoint", "rescale", "--max-parallelism", "300", "--job", &scene.job.group])
+            .arg(format!("--checkpoints=file://{}", old.display()))
+            .arg(format!("--to=file://{}", new.display()));
+        command
+    };
+    // One that dies leaves files in a place without any manifest, and a sweep takes them away.
+    let mut dying = rescale(support::bin_dir().join("faults"));
+    assert_eq!(dying.env("TIDEGATE_FAULT", "rescale.after_files:1").status().unwrap().signal(), Some(9));
+    let files = || fs::read_dir(new.join(&scene.job.group).join("state")).unwrap().count();
+    assert!(files() > 0, "it died with its files written");
+    let mut sweep = Command::new(support::bin_dir().join("tidegate"));
+    sweep.args(["checkpoint", "sweep", "--older-than", "0s", "--job", &scene.job.group]);
+    assert!(sweep.arg(format!("--checkpoints=file://{}", new.display())).status().unwrap().success());
+    assert_eq!(files(), 0);
+    assert!(rescale(support::bin_dir()).status().unwrap().success());
     fs::remove_dir_all(&old).unwrap();
     fs::rename(&new, &old).unwrap();
     let mut scene = scene.variable("CLICKS_SLOW_DOWN_MS", "0");

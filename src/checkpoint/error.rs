@@ -71,6 +71,16 @@ pub enum Error {
         /// What was named.
         location: String,
     },
+    /// What shall be deleted as the rest of a savepoint that was never finished is none.
+    #[error(
+        "{location}: this is no savepoint that was never finished: such a folder is called savepoint-… and has neither the \
+         file \"savepoint\" nor the folder \"manifest\" in it; a finished one goes without --unfinished, and the checkpoints \
+         of a job only that job deletes"
+    )]
+    Finished {
+        /// The store.
+        location: String,
+    },
     /// What this process has published is not there any more. Without it the job would begin anew, unasked.
     #[error(
         "{location}: the manifests that this process published for job {job:?} are gone (its generation is {ours}, the \
@@ -129,9 +139,10 @@ impl From<Error> for Failure {
     fn from(e: Error) -> Self {
         let advice = match &e {
             Error::Unreadable { .. } | Error::Damaged { .. } | Error::Gone { .. } => Advice::DataIsCorrupt,
-            Error::OtherJob { .. } | Error::Mismatch { .. } | Error::NoSnapshot { .. } => {
-                Advice::FixConfiguration
-            }
+            Error::OtherJob { .. }
+            | Error::Mismatch { .. }
+            | Error::NoSnapshot { .. }
+            | Error::Finished { .. } => Advice::FixConfiguration,
             Error::Fenced { .. } => Advice::Fenced,
             Error::Unknown { .. } => Advice::Restart,
             Error::Regroup { problem, .. } => problem.advice(),

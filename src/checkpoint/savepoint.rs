@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// The manifest's name in the folder.
 const MANIFEST: &str = "savepoint";
 
+/// How the names of their folders begin.
+const FOLDER: &str = "savepoint-";
+
 /// What a start can begin with: a savepoint, or the newest checkpoint in a job's folder.
 pub struct Snapshot {
     /// Where its files are.
@@ -65,7 +68,7 @@ struct NewFolder {
 
 impl NewFolder {
     fn below(target: &str, checkpoint: CheckpointId, options: &storage::Options) -> Result<Self, Error> {
-        let folder = format!("savepoint-{checkpoint}-{}", random::token());
+        let folder = format!("{FOLDER}{checkpoint}-{}", random::token());
         let place = format!("{}/{folder}", uri(target).trim_end_matches('/'));
         let store = storage::open_with(&place, "", options)?;
         Ok(Self { place, store, written: Vec::new() })
@@ -84,9 +87,10 @@ impl NewFolder {
             Ok(self.store.put(MANIFEST, &manifest.encode())?)
         });
         if let Err(e) = finished {
-            // What stays is no savepoint: its manifest is missing.
-            let _ = self.store.delete_all(&self.written);
-            let _ = self.store.delete(MANIFEST);
+            // The manifest first, which may be there although its answer was lost: what stays is no savepoint without it.
+            if self.store.delete(MANIFEST).is_ok() {
+                let _ = self.store.delete_all(&self.written);
+            }
             return Err(e);
         }
         Ok(self.place)
@@ -115,6 +119,27 @@ pub fn open(place: &str, options: &storage::Options) -> Result<Snapshot, Error> 
         Error::Damaged { location, name, problem }
     })?;
     Ok(Snapshot { store, manifest, is_savepoint })
+}
+
+/// Deletes the files of a savepoint that was never finished: its writer died before the manifest.
+///
+/// # Errors
+/// [`Error::Finished`] for anything else, or the store's.
+pub fn dispose_unfinished(place: &str, options: &storage::Options) -> Result<(), Error> {
+    let Some(store) = storage::open_existing_with(&uri(place), "", options)? else {
+        return Err(Error::NoSnapshot { location: place.to_owned() });
+    };
+    let own_folder = place.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let is_finished = match store.get(MANIFEST) {
+        Ok(_) => true,
+        Err(storage::Error::NotFound { .. }) => !store.list("manifest")?.is_empty(),
+        Err(e) => return Err(e.into()),
+    };
+    if is_finished || !own_folder.starts_with(FOLDER) {
+        return Err(Error::Finished { location: store.location() });
+    }
+    let files: Vec<String> = store.list("state")?.into_iter().map(|name| format!("state/{name}")).collect();
+    Ok(store.delete_all(&files)?)
 }
 
 impl Snapshot {
@@ -307,6 +332,19 @@ mod tests {
             assert_eq!(adopted.has_committables(), owns, "{job}");
             assert!(adopted.files().all(|file| file.read(&store).is_ok()));
         }
+    }
+
+    #[test]
+    fn what_was_never_finished_can_be_disposed_of_and_nothing_else() {
+        let (dir, store, target) = scene();
+        let place = write(&store, &manifest(&store, "orders"), &target, &plain()).unwrap();
+        assert!(matches!(dispose_unfinished(&place, &plain()), Err(Error::Finished { .. })));
+        let elsewhere = dir.path().join("job").display().to_string();
+        assert!(matches!(dispose_unfinished(&elsewhere, &plain()), Err(Error::Finished { .. })));
+        let folder = place.strip_prefix("file://").unwrap();
+        std::fs::remove_file(format!("{folder}/savepoint")).unwrap();
+        dispose_unfinished(&place, &plain()).unwrap();
+        assert_eq!(std::fs::read_dir(format!("{folder}/state")).unwrap().count(), 0);
     }
 
     #[test]

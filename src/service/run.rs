@@ -54,11 +54,19 @@ pub fn run(build: impl FnOnce(&Settings) -> Result<Job, Failure>) -> ExitCode {
                 Outcome { finished: true, .. } => "finished",
                 _ => "stopped",
             };
-            eprintln!("{how} with checkpoint {} after {} restarts", outcome.checkpoint, outcome.restarts);
+            let text =
+                format!("{how} with checkpoint {} after {} restarts", outcome.checkpoint, outcome.restarts);
+            match settings.log.format {
+                LogFormat::Text => eprintln!("{text}"),
+                LogFormat::Json => tracing::info!("{text}"),
+            }
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            eprintln!("error: {failure}");
+            match settings.log.format {
+                LogFormat::Text => eprintln!("error: {failure}"),
+                LogFormat::Json => tracing::error!("{failure}"),
+            }
             ExitCode::FAILURE
         }
     }

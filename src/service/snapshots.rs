@@ -23,7 +23,7 @@ pub(super) enum SavepointCommand {
     /// Write a savepoint anew, under another maximum parallelism
     Rescale(Rescale),
     /// Delete a savepoint
-    Dispose(Place),
+    Dispose(Dispose),
 }
 
 /// What to do about a job's checkpoints.
@@ -59,6 +59,16 @@ impl Place {
     fn open(&self) -> Result<Snapshot, Failure> {
         Ok(savepoint::open(&self.place, &self.store.options())?)
     }
+}
+
+/// Arguments of `savepoint dispose`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Dispose {
+    #[command(flatten)]
+    what: Place,
+    /// Delete what a process has left that died while it wrote a savepoint there; nobody must be writing it now
+    #[arg(long)]
+    unfinished: bool,
 }
 
 /// Arguments of `savepoint rescale`.
@@ -154,7 +164,10 @@ pub(super) fn run_savepoint(command: &SavepointCommand) -> Result<(), Failure> {
             println!("{place}");
             Ok(())
         }
-        SavepointCommand::Dispose(place) => Ok(place.open()?.dispose()?),
+        SavepointCommand::Dispose(Dispose { what, unfinished: true }) => {
+            Ok(savepoint::dispose_unfinished(&what.place, &what.store.options())?)
+        }
+        SavepointCommand::Dispose(Dispose { what, .. }) => Ok(what.open()?.dispose()?),
     }
 }
 
@@ -231,15 +244,21 @@ fn sweep(command: &Sweep) -> Result<(), Failure> {
         generation = Some(manifest.generation);
         held.push(Held::of(&manifest));
     }
-    let Some(generation) = generation else { return Ok(()) };
     let store = sequence.store();
     let in_folder = |names: Vec<String>| names.into_iter().map(|name| format!("state/{name}")).collect();
     let swept = || -> Result<(usize, usize), storage::Error> {
         let (names, old): (Vec<String>, Vec<String>) =
             (in_folder(store.list("state")?), in_folder(store.list_older("state", command.older_than)?));
-        let mut left: BTreeSet<String> = orphans(&names, &held, generation).into_iter().collect();
-        // What is old enough belongs to no checkpoint that is under way, whoever has written it.
-        left.extend(orphans(&old, &held, generation.next()));
+        let mut left = BTreeSet::new();
+        match generation {
+            Some(generation) => {
+                left.extend(orphans(&names, &held, generation));
+                // What is old enough belongs to no checkpoint that is under way, whoever has written it.
+                left.extend(orphans(&old, &held, generation.next()));
+            }
+            // Nothing was ever published here: a rescale has died before it came to that.
+            None => left.extend(old),
+        }
         store.delete_all(&left.iter().cloned().collect::<Vec<_>>())?;
         Ok((left.len(), store.sweep(command.older_than)?))
     };
