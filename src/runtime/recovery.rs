@@ -10,9 +10,15 @@ use crate::checkpoint::{
 };
 use crate::connector::{SinkControl, SinkFacts};
 use crate::graph::{Kind, NodeId};
+use crate::host::clock;
 use crate::model::{Advice, CheckpointId, Failure, OperatorUid};
 use crate::operator::KeyGroups;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long somebody is looked for who runs the job elsewhere, and how often.
+const SIGNS_OF_LIFE: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What an attempt begins with.
 pub(super) struct Beginning {
@@ -91,21 +97,31 @@ fn nobody_else_runs(setup: &Setup, from: &str, saved: &Manifest) -> Result<(), F
     }
     let subtasks = saved.operators.iter().flat_map(|o| &o.subtasks);
     let listed: Vec<_> = subtasks.flat_map(|s| s.committables.iter().cloned()).collect();
-    for (id, control) in setup.sinks() {
-        let open = control.open_beside(&setup.options.job, &listed).map_err(|e| e.at(setup.place(id)))?;
-        if let Some(first) = open.first() {
-            return Err(Failure::configuration(format!(
-                "{} has no checkpoint of job {}, but {} of its transactional ids have open transactions that {from} does \
-                 not list, such as {first}: the job still runs with its checkpoints elsewhere, or died there. If it runs, \
-                 stop it, or begin with the savepoint under another name; if it died, point --checkpoints at the folder that \
-                 it used, or end what it left with `tidegate txn abort`",
-                setup.sequence.store().location(),
-                setup.options.job,
-                open.len(),
-            )));
+    // Between two transactions nothing is open for a moment.
+    let until = clock::now() + SIGNS_OF_LIFE;
+    loop {
+        for (id, control) in setup.sinks() {
+            let open = control.open_beside(&setup.options.job, &listed).map_err(|e| e.at(setup.place(id)))?;
+            if let Some(first) = open.first() {
+                return Err(runs_elsewhere(setup, from, first, open.len()));
+            }
         }
+        if clock::until(until).is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
     }
-    Ok(())
+}
+
+fn runs_elsewhere(setup: &Setup, from: &str, first: &str, open: usize) -> Failure {
+    Failure::configuration(format!(
+        "{} has no checkpoint of job {}, but {open} of its transactional ids have open transactions that {from} does not list, \
+         such as {first}: the job still runs with its checkpoints elsewhere, or died there. If it runs, stop it, or begin \
+         with the savepoint under another name; if it died, point --checkpoints at the folder that it used, or end what it \
+         left with `tidegate txn abort`",
+        setup.sequence.store().location(),
+        setup.options.job,
+    ))
 }
 
 /// Claims the job and brings everything into the state that the newest manifest promises.
