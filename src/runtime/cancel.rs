@@ -3,7 +3,7 @@
 
 use super::job::Setup;
 use super::recovery;
-use crate::checkpoint::{Cause, Held, Manifest, OnCancellation};
+use crate::checkpoint::{Cause, Held, Manifest, OnCancellation, orphans};
 use crate::model::{Advice, Failure};
 use std::collections::BTreeSet;
 
@@ -37,7 +37,8 @@ fn delete(setup: &Setup, settled: &Manifest) -> Result<(), Failure> {
     let sequence = &setup.sequence;
     let slots = sequence.slots()?;
     let readable = slots.iter().filter_map(|slot| sequence.read(*slot).ok());
-    let files: BTreeSet<String> = readable.flat_map(|m| Held::of(&m).files).map(|file| file.name).collect();
+    let mut files: BTreeSet<String> =
+        readable.flat_map(|m| Held::of(&m).files).map(|file| file.name).collect();
     let next = sequence.next(settled, Cause::Cancelled, settled.checkpoint);
     let emptied = Manifest {
         operators: Vec::new(),
@@ -47,6 +48,16 @@ fn delete(setup: &Setup, settled: &Manifest) -> Result<(), Failure> {
         ..next
     };
     sequence.must_publish(&emptied)?;
+    match sequence.store().list("state") {
+        // A checkpoint that was under way has left what no manifest lists.
+        Ok(names) => {
+            let names: Vec<String> = names.into_iter().map(|name| format!("state/{name}")).collect();
+            files.extend(orphans(&names, &[Held::of(&emptied)], emptied.generation.next()));
+        }
+        Err(e) => {
+            tracing::warn!(error = %e, "what a checkpoint under way has left is not known and stays behind")
+        }
+    }
     // Manifests first, so that every one that is found has its files.
     let (manifests, files): (Vec<String>, Vec<String>) =
         (slots.into_iter().map(Manifest::name_of).collect(), files.into_iter().collect());
