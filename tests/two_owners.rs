@@ -94,7 +94,8 @@ fn held_between_two_transactions_while_the_job_is_scaled_down() {
 
 #[test]
 fn held_when_it_was_about_to_end() {
-    let mut scene = Scene::new("held-ending", 2).until_end().fill(20_000);
+    // With nothing tolerated the last checkpoint follows at once, and has all that the job has written.
+    let mut scene = Scene::new("held-ending", 2).flag("tolerable-failures", "0").until_end().fill(20_000);
     let mut held = scene.pause_at("stop.before_last_manifest:1");
     scene.finish();
     process::resume(held.pid()).unwrap();
