@@ -80,6 +80,12 @@ impl Scene {
         self
     }
 
+    /// Starts the job without this switch from now on.
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.flags.retain(|flag| *flag != format!("--{name}"));
+        self
+    }
+
     /// The output is a topic with this setting.
     pub(crate) fn output_setting(mut self, name: &str, value: &str) -> Self {
         let topics = Topics::new(&self.job.bootstrap).unwrap();
