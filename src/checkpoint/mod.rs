@@ -27,7 +27,7 @@ pub use manifest::{Cause, InFlight, Manifest, OperatorSnapshot, OperatorState, S
 pub use protocol::{Action, Event, Protocol, SavepointRequest};
 pub use restore::{Planned, RestorePlan, SubtaskRestore, plan};
 pub use restore_in_flight::InFlightRestore;
-pub use retention::{Deletions, Held, orphans, superseded};
+pub use retention::{Deletions, Held, orphans, state_files, superseded};
 pub use rewrite::{Write, rewrite};
 pub use sequence::{Claims, Publication, Sequence};
 pub use settings::{Mode, OnCancellation, Settings};

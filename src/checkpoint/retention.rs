@@ -5,6 +5,9 @@ use crate::model::Generation;
 use crate::storage::FileRef;
 use std::collections::HashSet;
 
+/// State files are in this folder.
+const STATE: &str = "state/";
+
 /// A manifest that is still in the store, and what it refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
@@ -68,9 +71,14 @@ pub fn orphans(names: &[String], held: &[Held], generation: Generation) -> Vec<S
     names.iter().filter(old).filter(|name| !needed.contains(name.as_str())).cloned().collect()
 }
 
+/// The names of files in a store's folder of state files, as manifests have them.
+pub fn state_files(listed: Vec<String>) -> Vec<String> {
+    listed.into_iter().map(|name| format!("{STATE}{name}")).collect()
+}
+
 /// The generation under which a state file was written: its name begins with it, as in `state/7-…`.
 fn state_file_generation(name: &str) -> Option<Generation> {
-    name.strip_prefix("state/")?.split('-').next()?.parse().ok().map(Generation)
+    name.strip_prefix(STATE)?.split('-').next()?.parse().ok().map(Generation)
 }
 
 #[cfg(test)]

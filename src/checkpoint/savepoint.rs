@@ -4,7 +4,7 @@
 //! has for them, stands the manifest as `savepoint`, written last: without it the folder is no savepoint. It is outside
 //! of every job's sequence, so it makes nothing complete and permits no commit.
 
-use super::{Cause, Error, Manifest, rewrite};
+use super::{Cause, Error, Manifest, rewrite, state_files};
 use crate::host::random;
 use crate::model::{CheckpointId, MaxParallelism};
 use crate::state::StateHandle;
@@ -138,8 +138,7 @@ pub fn dispose_unfinished(place: &str, options: &storage::Options) -> Result<(),
     if is_finished || !own_folder.starts_with(FOLDER) {
         return Err(Error::Finished { location: store.location() });
     }
-    let files: Vec<String> = store.list("state")?.into_iter().map(|name| format!("state/{name}")).collect();
-    Ok(store.delete_all(&files)?)
+    Ok(store.delete_all(&state_files(store.list("state")?))?)
 }
 
 impl Snapshot {

@@ -3,7 +3,7 @@
 
 use super::job::Setup;
 use super::recovery;
-use crate::checkpoint::{Cause, Held, Manifest, OnCancellation, orphans};
+use crate::checkpoint::{Cause, Held, Manifest, OnCancellation, orphans, state_files};
 use crate::model::{Advice, Failure};
 use std::collections::BTreeSet;
 
@@ -51,8 +51,7 @@ fn delete(setup: &Setup, settled: &Manifest) -> Result<(), Failure> {
     match sequence.store().list("state") {
         // A checkpoint that was under way has left what no manifest lists.
         Ok(names) => {
-            let names: Vec<String> = names.into_iter().map(|name| format!("state/{name}")).collect();
-            files.extend(orphans(&names, &[Held::of(&emptied)], emptied.generation.next()));
+            files.extend(orphans(&state_files(names), &[Held::of(&emptied)], emptied.generation.next()));
         }
         Err(e) => {
             tracing::warn!(error = %e, "what a checkpoint under way has left is not known and stays behind")

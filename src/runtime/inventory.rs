@@ -3,7 +3,7 @@
 //! Its law: what is not known is not deleted. A manifest whose content is not known may need any file, so with one of
 //! those no file counts as left behind; and an answer without the manifest that this process has just published is none.
 
-use crate::checkpoint::{Error, Held, Manifest, Sequence, orphans};
+use crate::checkpoint::{Error, Held, Manifest, Sequence, orphans, state_files};
 use crate::model::Failure;
 use crate::storage;
 
@@ -42,8 +42,7 @@ impl Inventory {
                 Manifest::name_of(own.slot),
             )));
         }
-        let names = sequence.store().list("state").map_err(Error::from)?;
-        let names: Vec<String> = names.into_iter().map(|name| format!("state/{name}")).collect();
+        let names = state_files(sequence.store().list("state").map_err(Error::from)?);
         let left = if all_known { orphans(&names, &held, own.generation) } else { Vec::new() };
         Ok(Self { held, left })
     }

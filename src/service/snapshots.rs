@@ -4,7 +4,7 @@ use super::output::{self, Format, Row};
 use super::store::StoreArguments;
 use super::{KafkaArguments, PerhapsKafka, contents, create, rescale};
 use crate::checkpoint::savepoint::{self, Snapshot};
-use crate::checkpoint::{Held, Sequence, orphans};
+use crate::checkpoint::{Held, Sequence, orphans, state_files};
 use crate::model::{Failure, JobId, MaxParallelism};
 use crate::storage;
 use serde::Serialize;
@@ -245,10 +245,9 @@ fn sweep(command: &Sweep) -> Result<(), Failure> {
         held.push(Held::of(&manifest));
     }
     let store = sequence.store();
-    let in_folder = |names: Vec<String>| names.into_iter().map(|name| format!("state/{name}")).collect();
     let swept = || -> Result<(usize, usize), storage::Error> {
-        let (names, old): (Vec<String>, Vec<String>) =
-            (in_folder(store.list("state")?), in_folder(store.list_older("state", command.older_than)?));
+        let names = state_files(store.list("state")?);
+        let old = state_files(store.list_older("state", command.older_than)?);
         let mut left = BTreeSet::new();
         match generation {
             Some(generation) => {
